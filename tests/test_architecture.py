@@ -385,7 +385,7 @@ OPENERS: dict[str, tuple[str, ...]] = {
         *("plugins.files.editing", "plugins.browse.files", "snapshots.places", "snapshots.listing"),
     ),
     "they guard what commands do, by descriptors and without following links": (
-        *("sandbox.landlock", "sandbox.launch", "sandbox.protect"),
+        *("sandbox.attributes", "sandbox.landlock", "sandbox.launch", "sandbox.protect"),
         *("sandbox.sandbox", "plugins.card.losses"),
     ),
     "data of the package": (

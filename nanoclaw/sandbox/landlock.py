@@ -60,7 +60,8 @@ _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446  # the same on every 
 _VERSION_FLAG, _PATH_BENEATH = 1, 1
 _PDEATHSIG, _SUBREAPER, _NO_NEW_PRIVS, _DROP_CAPABILITY = 1, 36, 38, 24
 _CAPABILITIES, _KILL = 64, 9
-_SECCOMP, _SET_FILTER = (317, 277), 1
+_SECCOMP, _SET_FILTER, _NEW_LISTENER, _WAIT_KILLABLE = (317, 277), 1, 8, 32
+_READABLE = 1
 
 EXECUTE, WRITE_FILE, READ_FILE, READ_DIR = 1, 2, 4, 8
 _CHANGE_FOLDER = 0x1FF0  # remove folders and files; make folders, files, sockets, FIFOs, links: no devices
@@ -86,9 +87,29 @@ def keep_orphans(parent_gone: int) -> None:
     prctl(_PDEATHSIG, parent_gone)
 
 
-def confine(rules: Iterable[tuple[str, int]], seccomp: bytes) -> None:
-    """Allow this process and its descendants these rights below these paths and nothing else of files, and put a filter
-    on them. Raises OSError, with nothing or a part of it done: go no further then."""
+def listen(seccomp: bytes) -> int:
+    """Put a filter on this thread and what comes from it; a descriptor from which `attributes` hears what it asks
+    about. Raises OSError."""
+    prctl(_NO_NEW_PRIVS, 1)
+    kept = Kept(seccomp)
+    program = _number(len(seccomp) // 8) + _number(kept.address)
+    return call(_SECCOMP[ON_ARM], _SET_FILTER, _NEW_LISTENER | _WAIT_KILLABLE, program)
+
+
+def wait_for(listener: int) -> None:
+    """Until something is asked there."""
+    polled = bytes(8)
+    while not polled[6] & _READABLE:
+        polled = listener.to_bytes(4, sys.byteorder) + _READABLE.to_bytes(2, sys.byteorder) + bytes(2)
+        try:
+            _result("poll", polled, 1, -1)
+        except InterruptedError:
+            continue
+
+
+def confine(rules: Iterable[tuple[str, int]]) -> None:
+    """Allow this process and its descendants these rights below these paths and nothing else of files. Raises OSError,
+    with nothing or a part of it done: go no further then."""
     prctl(_PDEATHSIG, _KILL)
     for one in range(_CAPABILITIES):  # an administrator's; nobody else can, or has any
         try:
@@ -114,9 +135,6 @@ def confine(rules: Iterable[tuple[str, int]], seccomp: bytes) -> None:
         os.close(parent)
     call(_RESTRICT_SELF, made, 0)
     os.close(made)
-    if seccomp:
-        kept = Kept(seccomp)
-        call(_SECCOMP[ON_ARM], _SET_FILTER, 0, _number(len(seccomp) // 8) + _number(kept.address))
 
 
 def _number(value: int) -> bytes:

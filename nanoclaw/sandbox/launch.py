@@ -6,6 +6,7 @@ tells (see `spawn`). TASK has what is to be done, marshalled.
 """
 
 import _signal  # type: ignore[import-not-found]
+import _thread
 import marshal
 import posix  # `os` and `signal` would cost as much as all that is done here
 import resource
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
     class Task(TypedDict):
         limits: list[tuple[int, int]]  # of each process, by their numbers
         rules: list[tuple[str, int]]  # of Landlock
-        seccomp: bytes  # a filter; b"" for none
+        seccomp: bytes  # a filter that asks about attributes; b"" for none
+        folders: list[str]  # in which they may be changed
 else:
     Task = dict  # `typing` would be half of the start
 
@@ -35,16 +37,22 @@ def main() -> "NoReturn":
     posix.set_inheritable(report, False)
     _signal.signal(_signal.SIGTERM, _signal.SIG_IGN)  # it is for the command
     _signal.signal(_signal.SIGINT, _signal.SIG_DFL)  # Python's own would end this when the command sends one
-    child = 0
+    child, asked, listeners = 0, _thread.allocate_lock(), list[int]()
     try:
         _signal.signal(_PARENT_GONE, lambda number, frame: _end_all(child))
         landlock.keep_orphans(_PARENT_GONE)
+        if task["seccomp"]:
+            asked.acquire()
+            _thread.start_new_thread(_answer, (asked, listeners, task["folders"]))  # the filter isn't for this thread
+            listeners.append(landlock.listen(task["seccomp"]))
         child = posix.fork()
     except OSError as error:
         _tell(report, b"!" + (error.strerror or str(error)).encode())
         posix._exit(1)
     if child == 0:
         _become(command, task, report)
+    if listeners:
+        asked.release()  # only now: it must hold nothing while this forks
     pid = status = 0
     while pid != child:
         pid, status = posix.waitpid(-1, 0)
@@ -70,12 +78,24 @@ def _become(command: list[str], task: "Task", report: int) -> "NoReturn":
             _, hard = resource.getrlimit(kind)
             if hard == resource.RLIM_INFINITY or most < hard:
                 resource.setrlimit(kind, (most, most))
-        landlock.confine(task["rules"], task["seccomp"])
+        landlock.confine(task["rules"])
         _tell(report, b"+")
         posix.execv(command[0], command)
     except BaseException as error:
         _tell(report, b"!" + str(getattr(error, "strerror", "") or error).encode())
     posix._exit(127)
+
+
+def _answer(asked: "_thread.LockType", listeners: list[int], folders: list[str]) -> None:
+    """Have attributes changed, as long as the command or anything of it lives."""
+    with asked:
+        landlock.wait_for(listeners[0])
+    try:
+        from nanoclaw.sandbox import attributes  # most commands change none
+
+        attributes.serve(listeners[0], folders)
+    finally:
+        posix.close(listeners[0])  # from now on all of it is refused by the kernel
 
 
 def _end_all(child: int) -> None:

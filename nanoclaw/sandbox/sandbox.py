@@ -298,7 +298,12 @@ class Encloser:
             return Enclosed(started, kept, Keeper((told,), report, folder, put_back, own=0))
         rules = [*rules, (folder, landlock.READ), (str(written), landlock.WRITE)]
         has_filter = self.strength.level == "files+net"
-        task = Task(limits=_limits(limits, counts=False), rules=rules, seccomp=self._filter if has_filter else b"")
+        task = Task(
+            limits=_limits(limits, counts=False),
+            rules=rules,
+            seccomp=self._filter if has_filter else b"",
+            folders=[path for path, rights in rules if rights == landlock.WRITE],
+        )
         given = _file_with(marshal.dumps(dict(task)))
         launch = _python(_LAUNCH.format(str(_PACKAGE.parent)), str(told), str(given))
         disks = (folder, *map(str, self._grants.writable))

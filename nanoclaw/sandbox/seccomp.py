@@ -6,10 +6,12 @@ import errno
 import os
 import struct
 
+from nanoclaw.sandbox import attributes
+
 _ARCHITECTURES = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7, "arm64": 0xC00000B7}
 _LOAD, _EQUAL, _MORE, _AT_LEAST, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x25, 0x35, 0x45, 0x54, 0x06
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # where they are in what the program is given
-_ALLOW, _KILL, _ERROR = 0x7FFF0000, 0x80000000, 0x00050000
+_ALLOW, _KILL, _ERROR, _NOTIFY = 0x7FFF0000, 0x80000000, 0x00050000, 0x7FC00000
 
 # name: (on x86_64, on ARM); of the newer ones the number is the same
 _DENIED: dict[str, tuple[int, int]] = {
@@ -46,13 +48,11 @@ _SHARED: dict[str, tuple[int, int]] = {
 _MISSING = {"pidfd_open": (434, 434), "setxattrat": (463, 463), "removexattrat": (466, 466), "file_setattr": (469, 469)}
 """Leading to processes and files of others, and new enough for all to do without: said not to exist."""
 
-_ATTRIBUTES = (*((90, -1), (91, 52), (268, 53), (452, 452), (92, -1), (93, 55), (94, -1), (260, 54)),)
-"""chmod, fchmod, fchmodat, fchmodat2, chown, fchown, lchown, fchownat. Landlock lets all of these be, and a filter sees
-no path: they end well, and do nothing. With an error git could make no repository."""
-_TIMES = ((132, -1), (235, -1), (261, -1))
-_EXTENDED = ((188, 5), (189, 6), (190, 7), (197, 14), (198, 15), (199, 16))
-"""utime, utimes, futimesat; extended attributes."""
-_UTIMENSAT = (280, 88)
+_NO_ATTRIBUTES = (
+    *((132, -1), (235, -1), (261, -1)),
+    *((188, 5), (189, 6), (190, 7), (197, 14), (198, 15), (199, 16)),
+)
+"""utime, utimes, futimesat, which libraries don't use; extended attributes."""
 
 _CLONE, _CLONE3, _IOCTL, _SOCKET, _TRUNCATE = (56, 220), 435, (16, 29), (41, 198), (76, 45)
 _OF_OTHERS = {
@@ -82,8 +82,8 @@ _FAMILIES = (1, 2, 10, 16)  # UNIX, INET, INET6, NETLINK; among those that no na
 
 def program(*, alone: bool, truncate: bool = True) -> bytes | None:
     """The filter, for this machine; None if its numbers are not known. Who is not `alone`, in namespaces of its own,
-    makes no sockets but pairs, leaves processes of others as they are, changes no modes and owners, and times only of
-    what it has opened; without `truncate` no file can be cut by its path."""
+    makes no sockets but pairs, leaves processes of others as they are, and has `attributes` asked before it changes
+    any; without `truncate` no file can be cut by its path."""
     machine = os.uname().machine
     if machine not in _ARCHITECTURES:
         return None
@@ -117,11 +117,9 @@ def program(*, alone: bool, truncate: bool = True) -> bytes | None:
             steps += _about(numbers[is_arm], argument, [_jump(_EQUAL, 0, 1, 0), _return(refused)])
         of_files = [struct.pack("HBBI", _AND, 0, 0, _FILE_KINDS), *_if(_EQUAL, _OF_FILES, refused)]
         steps += _about(_IOCTL[is_arm], 1, [*_if(_EQUAL, _POLICY, refused), *of_files])
-        for many, verdict in ((_ATTRIBUTES, _error(0)), (_TIMES, refused), (_EXTENDED, _error(errno.EOPNOTSUPP))):
+        for many, verdict in ((attributes.CALLS, _NOTIFY), (_NO_ATTRIBUTES, _error(errno.EOPNOTSUPP))):
             for number in (numbers[is_arm] for numbers in many if numbers[is_arm] >= 0):
                 steps += _if(_EQUAL, number, verdict)
-        by_path = [_jump(_EQUAL, 0, 1, 0), _return(refused)]
-        steps += _about(_UTIMENSAT[is_arm], 1, [*by_path, _load(_ARGUMENTS + 8 + 4), *by_path])
     return b"".join([*steps, _return(_ALLOW)])
 
 

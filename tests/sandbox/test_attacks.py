@@ -38,22 +38,4 @@ def test_each_attack_alone(tmp_path: Path, level: str, name: str) -> None:
 @pytest.mark.parametrize("name", ["everyday.txt", "everyday_more.txt"])
 def test_everyday_commands_work_as_without_it(tmp_path: Path, level: str, name: str) -> None:
     different = compared(tmp_path, level, name)
-    assert len(different) <= (3 if level == "full" else 12), different  # modes stay as they are with Landlock
-
-
-def test_with_landlock_times_change_of_what_is_opened_and_modes_of_nothing(tmp_path: Path) -> None:
-    if "files+net" not in strengths():
-        pytest.skip("there is no Landlock")
-    with house(tmp_path, 1) as there:
-        mine, theirs = there.workspace / "mine", there.home / ".bashrc"
-        mine.write_text("x")
-        mine.chmod(0o640)
-        before = theirs.lstat()
-        tried = (
-            f"chmod 777 mine {theirs}; touch -d 2001-01-01 mine {theirs}; git init -q new && git -C new config a.b c;"
-            f"python3 -c 'import os; os.fchmod(os.open(\"mine\", os.O_RDWR), 0o777)'; stat -c '%a %Y' mine"
-        )
-        ended = asyncio.run(run(Encloser(there.grants, strengths()["files+net"]), there.grants, tried))
-        assert ended.head.splitlines()[-1].startswith(b"640 978")
-        assert (theirs.lstat().st_mode, theirs.lstat().st_mtime) == (before.st_mode, before.st_mtime)
-        assert (there.workspace / "new" / ".git" / "config").exists()
+    assert len(different) <= (3 if level == "full" else 4), different

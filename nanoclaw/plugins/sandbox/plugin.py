@@ -45,7 +45,7 @@ _SAID: dict[Level, str] = {
 }
 _FAILED: dict[Level, str] = {
     "full": "writes only to the workspace; /tmp is emptied after each command; {net}",
-    "files+net": "writes only to the workspace and $TMPDIR; chmod does nothing (run scripts by sh); no network",
+    "files+net": "writes only to the workspace and $TMPDIR; no network",
     "files": "writes only to the workspace and $TMPDIR",
     "none": "",
 }
