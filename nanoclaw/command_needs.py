@@ -30,16 +30,19 @@ def only_reads(command: str) -> bool:
     if ">" in re.sub(r"\d?>+\s*(/dev/null|&\d)", "", command):
         return False
     runs = [(program_name(words[0]), words[-1]) for words in commands_in(command)]
-    return all(_READERS.fullmatch(name) and not (name == "cp" and last[0] in "~/$") for name, last in runs)
+    return all(_READERS.fullmatch(name) and not (name == "cp" and last[:1] in "~/$") for name, last in runs)
 
 
 def writes_nothing(command: str) -> bool:
     """True for a command whose programs are for reading only, with nothing that has them write."""
-    words = [one for words in commands_in(command) for one in words]
-    return bool(words) and only_reads(command) and not any(map(_WRITING.match, words))
+    runs = [" ".join(words).removeprefix("/usr").removeprefix("/bin/") for words in commands_in(command)]
+    return bool(runs) and only_reads(command) and not any(map(_WRITING.match, runs))
 
 
-_WRITING = re.compile(r"(?:cp|unzip)$|-(?:o|-output|delete|exec|ok|fprint|fls)")
+_WRITING = re.compile(  # what has a path may be the workspace's; uniq writes to a second file
+    r"(?s)[^ ]*/|(cp|unzip|uniq (-\S+ )*(?!-\S)\S+) |find .*-(delete|exec|ok|fprint|fls)"
+    r"|(sort|tree|less) (.* )?-(\w*[oOT]|-[otlL])|rg .*--pre|file (.* )?-(\w*C|-c)"
+)
 
 
 def servers(command: str) -> tuple[str, ...]:

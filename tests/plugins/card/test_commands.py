@@ -310,10 +310,13 @@ async def test_folders_nested_by_the_thousand_can_be_deleted(tmp_path: Path) -> 
 
 
 async def test_a_command_that_only_looks_can_write_nothing_and_no_copies_are_made_before_it(tmp_path: Path) -> None:
-    looks = call("exec", {"command": "cat one.txt"}), call("exec", {"command": "sort --outp=new.txt one.txt"})
-    model = ScriptedProvider(*looks, "Hm.", call("exec", {"command": "touch new.txt"}), "Done.")
-    async with running(tmp_path, model) as program:
+    looks = call("exec", {"command": "cat one.txt"}), call("exec", {"command": "PATH=.:$PATH ls"})
+    lines = "./ls", "sort -uo sorted.txt one.txt", "uniq one.txt once.txt"
+    writes = [call("exec", {"command": line}) for line in lines]
+    async with running(tmp_path, ScriptedProvider(*looks, "Hm.", *writes, "Done.")) as program:
         (program.workspace / "one.txt").write_text("one")
+        (program.workspace / "ls").write_text("#!/bin/sh\ntouch new.txt")
+        (program.workspace / "ls").chmod(0o700)
         if "(full)" not in program.public("sandbox").banner():
             pytest.skip("this machine has no full sandbox")
         await program.ask("Look")
@@ -321,4 +324,4 @@ async def test_a_command_that_only_looks_can_write_nothing_and_no_copies_are_mad
         assert not (tmp_path / "snapshots").exists()
         await program.ask("Write")
         assert (tmp_path / "snapshots").exists()
-        assert (program.workspace / "new.txt").exists()
+        assert {"new.txt", "sorted.txt", "once.txt"} <= {one.name for one in program.workspace.iterdir()}
