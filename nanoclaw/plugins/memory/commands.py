@@ -78,6 +78,8 @@ def memory(host: Host, store: MemoryStore, origins: Origins, said: Said, tx: Tx)
         return "\n".join(lines) or "No change of a memory file is kept."
     if action in ("others", "clean"):
         return _others(origins, action, rest.strip(), tx)
+    if action == "restore" and undo and rest:
+        return _restore(undo, rest.strip(), tx)
     return ""
 
 
@@ -91,7 +93,7 @@ def _remembered(store: MemoryStore) -> str:
 
 
 def _log(undo: Any, origins: Origins, *, with_diff: bool) -> list[str]:
-    """Changes of memory files, the newest first."""
+    """Changes of memory files, numbered for /memory restore, the newest first."""
     lines = list[str]()
     for number, change in enumerate(undo.memory.all(LOGGED), 1):
         origin = origins.of_turn(change.turn) if change.turn and change.kind in ("note", "fact") else None
@@ -117,6 +119,18 @@ def _others(origins: Origins, action: str, rest: str, tx: Tx) -> str:
 
 
 _RECALLED = "These are recalled as others' text, and are not in the prompt. /memory clean 7 says that entry 7 is yours."
+
+
+def _restore(undo: Any, which: str, tx: Tx) -> str:
+    """Put a memory file back as a change left it."""
+    if not (which.isascii() and which.isdigit() and len(which) < 5):
+        return f"/memory restore takes a number of /memory log, not {which!r}."
+    history = undo.memory.all(1_000)
+    if not 1 <= int(which) <= len(history):
+        return f"/memory log has {len(history)} changes, and no {which}."
+    change = history[int(which) - 1]
+    undo.restore(change, tx=tx)
+    return f"{change.target} is again as it was at {change.at:%Y-%m-%d %H:%M}. /memory undo takes that back."
 
 
 _FLAG = re.compile(r'(?:(?<=\s)|^)--(?:(fact|keep-both)|(replaces|also) ("(?:[^"\\]|\\.)*"|[^"\s]\S*))(?:\s+|$)')

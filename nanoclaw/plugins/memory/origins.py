@@ -171,8 +171,10 @@ class Origins:
 
     def in_words(self, file: str, line: str) -> str:
         """The change that brought an entry, when and by whom; '' if unknown."""
-        origin = self.of_line(file, line)
-        return f"{origin.at:%Y-%m-%d %H:%M}, {origin}" if origin else ""
+        if origin := self.of_line(file, line):
+            return f"{origin.at:%Y-%m-%d %H:%M}, {origin}"
+        undo = self._host.get("undo")
+        return str(undo.memory.blame(file, line)) if undo else ""
 
     def of_turn(self, turn: int) -> Origin | None:
         return self._first(f"SELECT {_COLUMNS} FROM memory_origins WHERE turn = ? LIMIT 1", turn)

@@ -128,7 +128,9 @@ class Memory(Plugin):
         return self._tools
 
     def commands(self) -> Iterable[Command]:
-        memory = "notes and facts: /memory nuts, add [--fact] TEXT, log, undo; "
+        memory = (
+            "notes and facts: /memory nuts, add [--fact] TEXT, log, undo, restore 3 (as change 3 of the log left it); "
+        )
         memory += "what comes from others' text: /memory others, and clean 7 makes entry 7 yours"
         search = "find notes, facts and what was said: /search plumber"
         return [

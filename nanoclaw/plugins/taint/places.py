@@ -5,6 +5,7 @@ from __future__ import annotations
 import glob
 import os
 import re
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property, partial
@@ -79,7 +80,7 @@ class Places:
         if repository := next((one for one in _above(name) if one in self._found), ""):
             return f"the repository {repository.rstrip('/').translate(_NO_COMMA)}"
         is_download = not set(_above(name)).isdisjoint(self._downloads)
-        return named(name.rstrip("/")) if is_download else ""
+        return named(name.rstrip("/")) if is_download or _was_fetched(os.path.join(self._top, name)) else ""  # noqa: PTH118
 
     def _name(self, path: str) -> str:
         """The path within the workspace, '' for the workspace itself, or from the root."""
@@ -291,6 +292,20 @@ def _text(path: str, most: int = 1_000_000) -> str:
             return file.read(most).decode("utf-8", "replace")
     except (OSError, ValueError):
         return ""
+
+
+def _was_fetched(path: str) -> bool:
+    """True for a file of which the system keeps that a browser or mail program downloaded it."""
+    with suppress(OSError, ValueError):
+        if sys.platform != "darwin":
+            return not {"user.xdg.origin.url", "user.xdg.referrer.url"}.isdisjoint(os.listxattr(path))
+        import ctypes
+
+        room = ctypes.create_string_buffer(10_000)
+        length = ctypes.CDLL(None).listxattr(os.fsencode(path), room, len(room), 0)
+        names = room.raw[: max(length, 0)].split(b"\0")
+        return b"com.apple.quarantine" in names or b"com.apple.metadata:kMDItemWhereFroms" in names
+    return False
 
 
 def _keep(new: Mapping[str, str], gone: Iterable[str], tx: Tx) -> None:

@@ -12,6 +12,7 @@ from contextlib import contextmanager, nullcontext, suppress
 from datetime import datetime, timedelta
 from functools import partial
 from hashlib import sha256
+from itertools import takewhile
 from pathlib import Path
 
 from nanoclaw.atomic_write import reason, replace_in, write_atomically
@@ -19,7 +20,8 @@ from nanoclaw.beneath.paths import open_for_reading, open_parent_for_writing, re
 from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.core.messages import Address, Effect
 from nanoclaw.core.plugin import Host, Tx
-from nanoclaw.plugins.undo.plugin import BESIDES, MemoryHistory, folded, outcome, when
+from nanoclaw.plugins.undo.memory_history import BESIDES, BY_HAND, MemoryHistory, folded, is_memory, outcome, when
+from nanoclaw.snapshots.places import remove
 
 LARGEST_BYTES = 10_000_000  # of a larger file no copy is kept
 
@@ -96,12 +98,29 @@ class FileVersions:
         kept."""
         also = self.of(effect._replace(kind=BESIDES, target=besides), tx=tx) if besides else nullcontext()
         before = self.keep(effect.target) if effect.target else None
+        parents = Path(effect.target).parents if before == "" else ()
+        missing = [folder for folder in parents if not (self.root / folder).is_dir()]
         try:
             with also:
                 yield
         finally:
-            after = self.state(effect.target) if before is not None else None
+            after = self._after(effect.target) if before is not None else None
+            with suppress(OSError):  # then an empty folder is left by /undo
+                for folder in missing if after else ():
+                    self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+                    self._made(folder).touch()
             report(effect._replace(before=None if after is None else before, after=after))
+
+    def _made(self, folder: Path) -> Path:
+        """The mark of a folder that came with a file; its name says none of its words."""
+        return self._folder / f"made-{sha256(os.fsencode(folder)).hexdigest()}"
+
+    def _after(self, name: str) -> str | None:
+        """For a memory file, a copy of its new state is kept too, so that edits by hand become versions."""
+        if is_memory(self.root, name):
+            with suppress(WorkspaceError):
+                return self.keep(name)
+        return self.state(name)
 
     @contextmanager
     def of(
@@ -125,8 +144,8 @@ class FileVersions:
     # --- taking back -------------------------------------------------------------------------------------------------
 
     def revert(self, effect: Effect, tx: Tx | None = None) -> None:
-        """Put a file back as it was before, and the one that was changed besides. Raises WorkspaceError, and changes
-        nothing, if one is another since or its copy is gone."""
+        """Put a file back as it was before, and the one that was changed besides, without the folders that came with it
+        and are empty. Raises WorkspaceError, and changes nothing, if one is another since or its copy is gone."""
         every = [(one, self.state(one.target)) for one in (effect, *self.memory.besides(effect))]
         for one, now in every:
             if one.before is None:
@@ -139,18 +158,33 @@ class FileVersions:
         for one, content in [(one, self._content(one)) for one, now in every if now != one.before]:
             self._put(one.target, content)
         for one, _ in every:
+            folders = takewhile(lambda at: self._made(at).exists(), () if one.before else Path(one.target).parents)
+            with suppress(OSError):  # there is something in it
+                for folder in folders:
+                    remove(str(self.root.resolve()), f"{self.root.resolve()}/{folder}", is_folder=True)
             self._write(tx, partial(self._records.mark_undone, effect=one))
             if one.before and (taint := self._host.get("taint")):
                 self._write(tx, partial(taint.came_back, one.target, one.before))
 
     def undo(self, tx: Tx | None = None) -> Effect:
-        """Take the last change of a memory file back. Raises WorkspaceError, and changes nothing, if there is none, the
-        file is another since, or its copy is not kept any more."""
-        for effect in self.memory.all(None):
-            if effect.state != "undone":
+        """Take the last change of a memory file back, also one by hand. Raises WorkspaceError, and changes nothing, if
+        there is none or its copy is not kept any more."""
+        for effect in [each for each in self.memory.standing() if each.kind != BESIDES][:1]:
+            if effect.tool == BY_HAND:
+                self.keep(effect.target)  # what was typed can be brought back
+                self._put(effect.target, self._content(effect))
+                self._write(tx, partial(self._records.add, effect=effect._replace(state="undone"), at=self.clock()))
+            else:
                 self.revert(effect, tx)
-                return effect
+            return effect
         raise WorkspaceError("there is no change of a memory file to undo.")
+
+    def restore(self, effect: Effect, tx: Tx | None = None) -> None:
+        """Make a memory file what it was right after a change: a further change."""
+        told = f"{effect.target} is again what it was at {when(effect)}"
+        content = self._content(effect._replace(before=effect.after))
+        with self.of(Effect("/memory restore", "file", effect.target, told), tx=tx):
+            self._put(effect.target, content)
 
     def mentions(self, has_words: Callable[[str], bool]) -> int:
         """Count the copies, and the recent lines about changes, that have the words."""
@@ -213,6 +247,9 @@ class FileVersions:
             if path.name != newest and (room < 0 or found.st_mtime < oldest):
                 path.unlink(missing_ok=True)
                 room += found.st_size
+        for mark in self._folder.glob("made-*"):
+            if mark.stat().st_mtime < oldest:
+                mark.unlink(missing_ok=True)
         self._swept, self._bytes = now, self._most_bytes - room
 
     def _copies(self) -> list[Path]:

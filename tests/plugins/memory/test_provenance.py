@@ -1,5 +1,6 @@
 """Facts keep who said them, none stands beside one that it contradicts, and each version of them can be had again."""
 
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from nanoclaw.core.tool import tool
 from nanoclaw.plugins.memory.contradictions import contradict
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from tests.examples import examples
-from tests.program import results, running, tools_plugin
+from tests.program import HandClock, results, running, tools_plugin
 
 
 @pytest.mark.parametrize("half", [0, 1], ids=["seen", "put away"])
@@ -89,9 +90,10 @@ async def test_log_and_why_tell_who_said_a_fact_where_and_after_reading_what(tmp
         "(memory_add, said by you in terminal:other)\n   ```diff\n   + - 2026-03-06: Anna plays the oboe\n   ```" in log
     )
     assert "(memory_add, said by you in terminal:other, after reading https://museum.example)" in log
+    assert "MEMORY.md was changed by another hand (by hand)\n   ```diff\n   + - Bob has a harp\n   ```" in log
     assert "Anna plays the oboe” (2026-03-06 12:00, said by you in terminal:other)" in why
     assert "in terminal:other, after reading https://museum.example)" in why
-    assert "“Bob has a harp”" in why
+    assert "“Bob has a harp” (2026-03-06 12:00, another hand)" in why
 
 
 @pytest.mark.parametrize("way", ["/undo", "/memory undo"])
@@ -119,3 +121,20 @@ async def test_a_line_and_the_end_of_the_one_it_replaces_are_one_change_of_the_a
         assert new.name in await here.ask(way)
         assert {one: one.read_text() for one in (old, facts, today) if one.exists()} == before
         assert (await here.ask("/memory log")).endswith(", undone)")
+
+
+async def test_a_version_of_the_log_comes_back_and_that_can_be_undone(tmp_path: Path) -> None:
+    clock = HandClock()
+    async with running(tmp_path, ScriptedProvider(), clock=clock) as here:
+        facts = here.workspace / "MEMORY.md"
+        versions = list[str]()
+        for text in ("Likes tea", "Likes cake", "Plays chess"):
+            await here.ask(f"/memory add --fact {text}")
+            versions.append(facts.read_text())
+            clock.now += timedelta(days=1)
+        assert "is again as it was at 2026-03-07 12:00" in await here.ask("/memory restore 2")
+        assert facts.read_text() == versions[1]
+        await here.ask("/memory undo")
+        assert facts.read_text() == versions[2]
+        assert "and no 99" in await here.ask("/memory restore 99")
+        assert "not 'never'" in await here.ask("/memory restore never")

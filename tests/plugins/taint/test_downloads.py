@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
+
+import pytest
 
 from tests.plugins.taint.obedient import do, last_result, questions, reading
 from tests.program import HAS_SANDBOX
@@ -60,3 +63,20 @@ async def test_the_folder_of_downloads_of_the_desktop_has_any_name(tmp_path: Pat
         (ada / "Téléchargements" / "x.md").write_text("Hello, this is others' text.")
         await home.ask(do("read_file", {"path": str(ada / "Téléchargements" / "x.md")}))
         assert "Téléchargements/x.md" in last_result(home).outside
+
+
+async def test_a_file_of_which_the_system_keeps_that_it_was_fetched_is_others_text(tmp_path: Path) -> None:
+    ada, settings, environment = folders(tmp_path)
+    async with reading(tmp_path / "home", "", settings, environment=environment) as (home, _, _):
+        for file in (ada / "Documents" / "page.md", home.workspace / "page.md"):
+            file.write_text("Hello, this is others' text.")
+            try:
+                os.setxattr(file, "user.xdg.origin.url", b"https://evil.example/page.md")
+            except (OSError, AttributeError):
+                pytest.skip("no attributes of files here")
+            name = "page.md" if file.is_relative_to(home.workspace) else str(file)
+            await home.ask(do("read_file", {"path": name}))
+            assert "page.md" in last_result(home).outside
+            assert "counts as yours" in await home.ask(f"/taint clean {name}")
+            await home.ask(do("read_file", {"path": name}))
+            assert not last_result(home).outside

@@ -62,7 +62,7 @@ def test_every_change_of_a_memory_file_can_be_undone_in_turn(hands: Hands, facts
 def test_a_new_note_is_taken_away_again(hands: Hands, undo: FileVersions) -> None:
     hands("memory_add", text="x")
     undo.undo()
-    assert not list((hands.root / "memory").iterdir())
+    assert not (hands.root / "memory").exists(), "an empty folder is left"
 
 
 def test_a_change_under_one_by_another_hand_is_not_taken_back(hands: Hands, facts: Path, undo: FileVersions) -> None:
@@ -73,12 +73,34 @@ def test_a_change_under_one_by_another_hand_is_not_taken_back(hands: Hands, fact
     assert facts.read_text() == "by hand"
 
 
-def test_changes_are_listed_with_what_they_changed(hands: Hands, facts: Path, undo: FileVersions) -> None:
+def test_edits_by_hand_are_versions_that_are_undone_in_their_turn_and_can_be_brought_back(
+    hands: Hands, facts: Path, undo: FileVersions
+) -> None:
+    before = facts.read_text()
     hands("memory_add", text="x", kind="fact")
+    noted = facts.read_text()
+    facts.write_text(noted + "- typed\n")
     hands("memory_add", text="y", kind="fact")
-    assert [undo.memory.diff(change) for change in undo.memory.all()] == [["+ - 2026-05-03: y"], ["+ - 2026-05-03: x"]]
+    facts.write_text(facts.read_text() + "- typed later\n")
+    whole = facts.read_text()
+    assert [change.tool for change in undo.memory.all()] == ["by hand", "memory_add", "by hand", "memory_add"]
+    assert undo.memory.blame("MEMORY.md", "- typed") == "2026-05-03 23:30, another hand"
+    assert undo.memory.blame("MEMORY.md", "- 2026-05-03: x") == "2026-05-03 23:30, memory_add"
+    assert [undo.memory.diff(change) for change in undo.memory.all()] == [
+        ["+ - typed later"],
+        ["+ - 2026-05-03: y"],
+        ["+ - typed"],
+        ["+ - 2026-05-03: x"],
+    ]
+    for expected in (f"{noted}- typed\n- 2026-05-03: y\n", f"{noted}- typed\n", noted, before):
+        undo.undo()
+        assert facts.read_text() == expected
+    assert {change.state for change in undo.memory.all()} == {"undone"}
+    (latest,) = (change for change in undo.memory.all() if undo.memory.diff(change) == ["+ - typed later"])
+    undo.restore(latest)
+    assert facts.read_text() == whole
     undo.undo()
-    assert [change.state for change in undo.memory.all()] == ["undone", "done"]
+    assert facts.read_text() == before
 
 
 def test_odd_bytes_come_back_as_they_were(hands: Hands, undo: FileVersions) -> None:
