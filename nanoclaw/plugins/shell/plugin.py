@@ -227,6 +227,11 @@ class Environment:
             raise ToolError(why)
         return await self.prepare(command, environment=environment)
 
+    def command_of(self, process: int) -> str:
+        """What a process in the background was started with; '' where there is none."""
+        rows = self._host.read("SELECT command FROM shell_processes WHERE id = ?", process)
+        return str(rows[0][0]) if rows else ""
+
     def about_sandbox(self, **about: Any) -> str:
         """A few words for a result, '' without that plugin; `about` is what its `note` takes."""
         sandbox = self._host.get("sandbox")

@@ -157,7 +157,8 @@ class Places:
 
     def _has_files(self, inbox: str) -> bool:
         with suppress(OSError):
-            return any(_is_in_inbox(f"{inbox}/{one.name}") for one in Path(self._top, inbox).iterdir())
+            names = (f"{inbox}/{one.name}" for one in Path(self._top, inbox).iterdir())
+            return any(_is_in_inbox(one) and not one.startswith("outputs/process-") for one in names)
         return False
 
     def _names_in(self, command: str) -> Iterator[str]:

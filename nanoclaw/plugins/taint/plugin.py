@@ -122,6 +122,7 @@ class Taint(Plugin):
     def __init__(self, host: Host, settings: TaintSettings) -> None:
         self._host, self._settings = host, settings
         self._ran: dict[int, dict[str, Ran]] = {}  # by turn and call
+        self._with_input = set[int]()  # processes in the background
         self._was: dict[int, dict[str, str | None]] = {}  # marks of files before calls that may be refused, by turn
         self.public: Provenance = Provenance(host, settings)
 
@@ -267,10 +268,7 @@ class Taint(Plugin):
                 return [_BY_NETWORK]
             return list(dict.fromkeys(named))
         if call.name == "process":
-            if call.arguments.get("action") not in ("output", "wait") or result.is_error:
-                return []
-            is_others = self.public.files.has_any() or await self._has_network()
-            return [f"process {call.arguments.get('id')}"] * is_others
+            return [] if result.is_error else await self._shown_by_process(call)
         if call.name in ("read_file", *_LISTS):
             await self.public.files.refresh()
         if call.name == "read_file" and not result.is_error:
@@ -285,6 +283,18 @@ class Taint(Plugin):
             inside = self.public.files.source(base) or self.public.files.source_of_folder(base) or self._came(base)
             return [inside] if inside else self.public.files.shown_in(result.text) + self._remembered(result.text)
         return []
+
+    async def _shown_by_process(self, call: CheckedCall) -> list[str]:
+        """Sources of what a process in the background shows: those that its command names, or anybody's with input."""
+        action, process = call.arguments.get("action"), call.arguments.get("id")
+        if action == "input":
+            self._with_input.add(process)
+        if action not in ("output", "wait"):
+            return []
+        await self.public.files.refresh()
+        if await self._has_network() or (process in self._with_input and self.public.files.has_any()):
+            return [f"process {process}"]
+        return self.public.files.named_in(self._host.get("shell").command_of(process), {})
 
     def _has_printed_nothing(self, call: CheckedCall, result: ToolResult) -> bool:
         """True for a command of whose work the model reads the program's own words alone."""
