@@ -228,7 +228,7 @@ class Environment:
         return await self.prepare(command, environment=environment)
 
     def command_of(self, process: int) -> str:
-        """What a process in the background was started with; '' where there is none."""
+        """The command of a process in the background; '' where there is none."""
         rows = self._host.read("SELECT command FROM shell_processes WHERE id = ?", process)
         return str(rows[0][0]) if rows else ""
 

@@ -286,7 +286,7 @@ class Taint(Plugin):
 
     async def _shown_by_process(self, call: CheckedCall) -> list[str]:
         """Sources of what a process in the background shows: those that its command names, or anybody's with input."""
-        action, process = call.arguments.get("action"), call.arguments.get("id")
+        action, process = call.arguments.get("action"), int(call.arguments.get("id") or 0)
         if action == "input":
             self._with_input.add(process)
         if action not in ("output", "wait"):
