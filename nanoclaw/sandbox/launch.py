@@ -89,6 +89,7 @@ def _become(command: list[str], task: "Task", report: int) -> "NoReturn":
 def _answer(asked: "_thread.LockType", listeners: list[int], folders: list[str]) -> None:
     """Have attributes changed, as long as the command or anything of it lives."""
     with asked:
+        posix.nice(BELOW)  # this thread
         landlock.wait_for(listeners[0])
     try:
         from nanoclaw.sandbox import attributes  # most commands change none
