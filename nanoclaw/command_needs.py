@@ -27,7 +27,7 @@ _READERS = re.compile(
 
 def only_reads(command: str) -> bool:
     """True for a command that names places outside and changes none of them."""
-    if ">" in re.sub(r"\d?>+\s*(/dev/null|&\d)", "", command):
+    if ">" in re.sub(r"\d?>+\s*(/dev/null|&\d)\b", "", command):
         return False
     runs = [(program_name(words[0]), words[-1]) for words in commands_in(command)]
     return all(_READERS.fullmatch(name) and not (name == "cp" and last[:1] in "~/$") for name, last in runs)

@@ -311,7 +311,7 @@ async def test_folders_nested_by_the_thousand_can_be_deleted(tmp_path: Path) -> 
 
 async def test_a_command_that_only_looks_can_write_nothing_and_no_copies_are_made_before_it(tmp_path: Path) -> None:
     looks = call("exec", {"command": "cat one.txt"}), call("exec", {"command": "PATH=.:$PATH ls"})
-    lines = "./ls", "sort -uo sorted.txt one.txt", "uniq one.txt once.txt"
+    lines = "./ls", "sort -uo sorted.txt one.txt", "uniq one.txt once.txt", "echo hi >&1x"
     writes = [call("exec", {"command": line}) for line in lines]
     async with running(tmp_path, ScriptedProvider(*looks, "Hm.", *writes, "Done.")) as program:
         (program.workspace / "one.txt").write_text("one")
@@ -324,4 +324,4 @@ async def test_a_command_that_only_looks_can_write_nothing_and_no_copies_are_mad
         assert not (tmp_path / "snapshots").exists()
         await program.ask("Write")
         assert (tmp_path / "snapshots").exists()
-        assert {"new.txt", "sorted.txt", "once.txt"} <= {one.name for one in program.workspace.iterdir()}
+        assert {"new.txt", "sorted.txt", "once.txt", "1x"} <= {one.name for one in program.workspace.iterdir()}
