@@ -184,10 +184,11 @@ class Asks(Asker):
         return self._host.redact(f"{question.ask.question}{origin}\n\n{told}")
 
     def _how(self, question: Question) -> str:
-        """Say in no language how a question with options is answered, and until when it is open: its own may be any."""
+        """Say how a question with options is answered, and what happens otherwise."""
         ask, at = question.ask, short_time(question.expires, self._host.now())
-        numbers = f"1–{len(ask.options)} · " if are_numbered(ask.options) else ""
-        return f"{numbers}/answer {question.number} … · {at} → {ask.default or '–'}"
+        options = f"1–{len(ask.options)}" if are_numbered(ask.options) else "with one of them"
+        words = f", or “/answer {question.number} …” in your own words" if ask.is_free else ""
+        return f"Reply {options}{words}. At {at} I {f'take “{ask.default}”' if ask.default else 'go on without an answer'}."
 
     def reminder(self, question: Question, place: Address) -> str:
         """Tell a terminal what its first words may be the answer to; '' while the question itself is still to come."""

@@ -34,7 +34,7 @@ async def test_it_is_shown_with_numbers_and_what_comes_of_it(tmp_path: Path) -> 
         await program.say("Paint the door")
         shown = await program.channel.sent.get()
         assert shown.text == (
-            "Which colour?\n\n1. red\n2. blue\n3. blue and green\n\n(1–3 · /answer 1 … · 13:00 → red)"
+            "Which colour?\n\n1. red\n2. blue\n3. blue and green\n\n(Reply 1–3, or “/answer 1 …” in your own words. At 13:00 I take “red”.)"
         )
         assert [(one.label, one.text) for one in shown.buttons] == [
             ("red", "/answer 1 #1"),
@@ -86,7 +86,7 @@ async def test_other_words_are_kept_as_a_message_until_they_are_said_to_be_the_a
 async def test_options_that_are_numbers_have_none(tmp_path: Path) -> None:
     async with running(tmp_path, ScriptedProvider(ask(options=["2", "1"], default=""), "One.")) as program:
         shown = await program.ask("How many?")
-        assert "\n- 2\n- 1\n" in shown and "13:00 → –" in shown
+        assert "\n- 2\n- 1\n" in shown and "At 13:00 I go on without an answer." in shown
         assert await program.ask("1") == "OK: “1”."
         await program.answer()
 
@@ -128,7 +128,7 @@ async def test_without_a_default_it_goes_on_and_the_model_hears_why(tmp_path: Pa
 async def test_it_waits_over_a_restart_also_past_a_deadline_with_a_date(tmp_path: Path) -> None:
     clock = HandClock()
     async with running(tmp_path, ScriptedProvider(ask(deadline="tomorrow at 9")), clock=clock) as program:
-        assert "Sat 7 Mar, 09:00 → red" in await program.ask("Paint the door")
+        assert "At Sat 7 Mar, 09:00 I take “red”" in await program.ask("Paint the door")
         await program.app.conversations.idle()
         program.app.is_terminated = True
     async with running(tmp_path, ScriptedProvider(), clock=clock) as program:
