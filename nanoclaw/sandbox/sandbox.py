@@ -319,11 +319,12 @@ def _first_process(report: int, limits: Iterable[tuple[int, int]], *, has_relay:
     """A shell that begins the command in a namespace, without what bubblewrap was given, which leads out; it tells what
     a keeper tells."""
     shell = next((one for one in ("/bin/bash", "/usr/bin/bash") if os.access(one, os.X_OK)), "/bin/sh")
+    nice = next((f"{one} -n 10" for one in ("/usr/bin/nice", "/bin/nice") if os.access(one, os.X_OK)), "")
     # a block is 512 bytes, in bash 1,024
     amounts = {resource.RLIMIT_DATA: "/ 1024", resource.RLIMIT_FSIZE: "/ (${BASH_VERSION:+2 *} 512)"}
     held = (f"ulimit -{_LETTERS[kind]} $(({most} {amounts.get(kind, '')}))" for kind, most in limits)
     relay = _python(_RELAY.format(str(_PACKAGE.parent)), _RELAY_SOCKET, str(RELAY_PORT)) if has_relay else ()
-    given = {"limits": "; ".join(held), "relay": shlex.join(relay) or ":", "own": 1 + has_relay}
+    given = {"limits": "; ".join(held), "relay": shlex.join(relay) or ":", "own": 1 + has_relay, "nice": nice}
     return (shell, "-c", _FIRST.format(report=report, errors=report + 1, input=report + 2, **given), "sandbox")
 
 
@@ -341,7 +342,7 @@ trap : INT TERM
 {limits}
 {relay} {report}>&- {errors}>&- {input}<&- </dev/null >/dev/null || {{ printf '!no relay' >&{report}; exit 1; }}
 printf + >&{report}
-nice -n 10 "$@" <&{input} 2>&{errors} {report}>&- {errors}>&- {input}<&-
+{nice} "$@" <&{input} 2>&{errors} {report}>&- {errors}>&- {input}<&-
 ended=$? left=0
 case $ended in 13[04-79] | 14[13] | 15[23]) ended=$((128 - ended)) ;; esac
 for one in /proc/[0-9]*; do

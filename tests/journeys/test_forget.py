@@ -115,7 +115,7 @@ def test_forgetting_on_the_command_line_lists_asks_and_leaves_no_trace(home: Hom
     assert home.run("memory", "forget", SECRET, "--yes").out == "Nothing found.\n"
     home.run("memory", "add", "the pin of my bike is QUAGGA")
     home.run("memory", "undo")
-    assert holding(home, "QUAGGA") == ["state.db"]
+    assert "undo" in {one.partition("/")[0] for one in holding(home, "QUAGGA")}
     assert home.run("memory", "forget", "QUAGGA", "--yes").out.startswith("1. changes: ")
     assert holding(home, "QUAGGA") == [] and "QUAGGA" not in home.run("memory", "log").out
 
