@@ -188,7 +188,8 @@ class Asks(Asker):
         ask, at = question.ask, short_time(question.expires, self._host.now())
         options = f"1–{len(ask.options)}" if are_numbered(ask.options) else "with one of them"
         words = f", or “/answer {question.number} …” in your own words" if ask.is_free else ""
-        return f"Reply {options}{words}. At {at} I {f'take “{ask.default}”' if ask.default else 'go on without an answer'}."
+        otherwise = f"take “{ask.default}”" if ask.default else "go on without an answer"
+        return f"Reply {options}{words}. At {at} I {otherwise}."
 
     def reminder(self, question: Question, place: Address) -> str:
         """Tell a terminal what its first words may be the answer to; '' while the question itself is still to come."""

@@ -34,7 +34,8 @@ async def test_it_is_shown_with_numbers_and_what_comes_of_it(tmp_path: Path) -> 
         await program.say("Paint the door")
         shown = await program.channel.sent.get()
         assert shown.text == (
-            "Which colour?\n\n1. red\n2. blue\n3. blue and green\n\n(Reply 1–3, or “/answer 1 …” in your own words. At 13:00 I take “red”.)"
+            "Which colour?\n\n1. red\n2. blue\n3. blue and green\n\n"
+            "(Reply 1–3, or “/answer 1 …” in your own words. At 13:00 I take “red”.)"
         )
         assert [(one.label, one.text) for one in shown.buttons] == [
             ("red", "/answer 1 #1"),
