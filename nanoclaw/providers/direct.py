@@ -15,6 +15,8 @@ from nanoclaw.net.slim_httpx import httpx
 KEPT_SECONDS = 5.0
 """A connection that nobody used for so long is not used again: its server may be about to close it."""
 
+_LONGEST_HEAD = 100 * 1024
+
 Server = tuple[str, str, int]
 
 
@@ -70,9 +72,16 @@ class Direct(httpx.AsyncBaseTransport):
 
 
 class _Reader(asyncio.StreamReader):
+    broken: Exception | None = None
+
     def set_exception(self, exc: Exception) -> None:
-        """Let what came before the connection broke be read; then it ends early."""
+        """Let what came before the connection broke be read first."""
+        self.broken = exc
         self.feed_eof()
+
+    def is_silent(self) -> bool:
+        """True where nothing came that is unread, nor the end."""
+        return not self._buffer and not self.at_eof()  # type: ignore[attr-defined]
 
 
 class _Connection(httpx.AsyncByteStream):
@@ -80,12 +89,13 @@ class _Connection(httpx.AsyncByteStream):
 
     def __init__(self, server: Server, reader: _Reader, writer: asyncio.StreamWriter, kept: list[_Connection]) -> None:
         self.server, self._reader, self._writer, self._kept = server, reader, writer, kept
-        self._http = h11.Connection(h11.CLIENT)
+        self._http = h11.Connection(h11.CLIENT, max_incomplete_event_size=_LONGEST_HEAD)
         self._seconds: float | None = None
         self._until = 0.0
 
     def is_usable(self, server: Server) -> bool:
-        return server == self.server and time.monotonic() < self._until and not self._reader.at_eof()
+        is_silent = self._reader.is_silent() and not self._http.trailing_data[0]  # else nobody asked for what came
+        return server == self.server and time.monotonic() < self._until and is_silent
 
     async def send(self, request: httpx.Request, seconds: float | None) -> None:
         try:
@@ -116,6 +126,8 @@ class _Connection(httpx.AsyncByteStream):
                     data = await self._reader.read(65536)
                 if not data and self._http.their_state is h11.SEND_RESPONSE:
                     raise httpx.RemoteProtocolError("Server disconnected without sending a response.")
+                if not data and self._reader.broken:  # an end that nothing announces would look whole
+                    raise OSError(str(self._reader.broken))
                 self._http.receive_data(data)
         return event
 

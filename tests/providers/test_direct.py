@@ -15,22 +15,26 @@ from nanoclaw.providers.direct import Direct
 ANSWER = b"HTTP/1.1 413 Too much\r\ncontent-length: 2\r\n\r\n{}"
 
 
+def reset(writer: asyncio.StreamWriter) -> None:
+    writer.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_LINGER, struct.pack("ii", 1, 0))
+    writer.transport.abort()
+
+
 class Server:
     """Answers each request of few bytes at once; `writers` are of the connections in order."""
 
     def __init__(self) -> None:
         self.writers: list[asyncio.StreamWriter] = []
-        self.url = ""
+        self.url, self.answer = "", ANSWER
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.writers.append(writer)
         while head := await reader.read(4096):
-            writer.write(ANSWER)
+            writer.write(self.answer)
             if len(head) == 4096:  # it has heard enough
-                writer.get_extra_info("socket").setsockopt(SOL_SOCKET, SO_LINGER, struct.pack("ii", 1, 0))
                 for _ in range(5):  # the answer arrives before the connection breaks
                     await asyncio.sleep(0)
-                writer.transport.abort()
+                reset(writer)
 
 
 @asynccontextmanager
@@ -64,6 +68,34 @@ async def test_a_server_that_has_heard_enough_is_heard() -> None:
     async with asking() as (server, client):
         answer = await client.post(server.url, content=bytes(30_000_000))
         assert (answer.status_code, answer.text) == (413, "{}")
+
+
+@pytest.mark.parametrize("is_with_it", [True, False])
+async def test_what_a_server_says_unasked_is_nobodys_answer(is_with_it: bool) -> None:
+    async with asking() as (server, client):
+        server.answer = ANSWER * 2 if is_with_it else ANSWER
+        await client.get(server.url)
+        if not is_with_it:
+            server.writers[0].write(ANSWER)
+        server.answer = ANSWER.replace(b"{}", b"[]")
+        assert (await client.get(server.url)).text == "[]"
+
+
+async def test_an_answer_without_a_length_that_breaks_is_not_whole() -> None:
+    async with asking() as (server, client):
+        server.answer = b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\nhalf"
+        async with client.stream("GET", server.url) as answer:
+            body = answer.aiter_bytes()
+            assert await anext(body) == b"half"
+            reset(server.writers[0])
+            with pytest.raises(httpx.ReadError):
+                await anext(body)
+
+
+async def test_a_long_head_comes_in_pieces() -> None:
+    async with asking() as (server, client):
+        server.answer = ANSWER.replace(b"\r\n", b"\r\nx: " + b"y" * 90_000 + b"\r\n", 1)
+        assert (await client.get(server.url)).text == "{}"
 
 
 async def test_an_impossible_port_is_no_connection() -> None:
