@@ -69,8 +69,10 @@ def _change(listener: int, number: int, pid: int, given: dict[str, int], folders
             call(_UTIMENSAT[ON_ARM], file, b"", times, _EMPTY_PATH)
         elif "o" in given:
             call(_FCHOWNAT[ON_ARM], file, b"", given["o"] & 0xFFFFFFFF, given["g"] & 0xFFFFFFFF, _EMPTY_PATH)
-        elif stat.S_ISLNK(os.fstat(file).st_mode):
+        elif stat.S_ISLNK(kind := os.fstat(file).st_mode):
             raise OSError(errno.EOPNOTSUPP, "a link has no mode")
+        elif stat.S_ISDIR(kind) and given["m"] & 0o700 != 0o700:
+            raise PermissionError(errno.EPERM, "what is protected in it could not be put back")
         else:
             os.chmod(f"/proc/self/fd/{file}", given["m"] & 0o1777)
     finally:

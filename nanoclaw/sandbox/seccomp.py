@@ -45,14 +45,12 @@ _SHARED: dict[str, tuple[int, int]] = {
 }  # fmt: skip
 """Memory, semaphores and queues of all the user's processes, where no namespace keeps them apart."""
 
-_MISSING = {"pidfd_open": (434, 434), "setxattrat": (463, 463), "removexattrat": (466, 466), "file_setattr": (469, 469)}
+_MISSING = {"pidfd_open": (434, 434), "file_setattr": (469, 469)}
 """Leading to processes and files of others, and new enough for all to do without: said not to exist."""
 
-_NO_ATTRIBUTES = (
-    *((132, -1), (235, -1), (261, -1)),
-    *((188, 5), (189, 6), (190, 7), (197, 14), (198, 15), (199, 16)),
-)
-"""utime, utimes, futimesat, which libraries don't use; extended attributes."""
+_EXTENDED = ((188, 5), (189, 6), (190, 7), (197, 14), (198, 15), (199, 16), (463, 463), (466, 466))
+_TIMES = ((132, -1), (235, -1), (261, -1))
+"""utime, utimes, futimesat, which libraries don't use."""
 
 _CLONE, _CLONE3, _IOCTL, _SOCKET, _TRUNCATE = (56, 220), 435, (16, 29), (41, 198), (76, 45)
 _OF_OTHERS = {
@@ -62,11 +60,13 @@ _OF_OTHERS = {
 the argument that says whose: 0 is the caller itself."""
 
 _CHMOD = {"chmod": (90, -1, 1), "fchmod": (91, 52, 1), "fchmodat": (268, 53, 2), "fchmodat2": (452, 452, 2)}
+_MKDIR = {"mkdir": (83, -1, 1), "mkdirat": (258, 34, 2)}
+_UMASK = (95, 166)
 _MKNOD = {"mknod": (133, -1, 1), "mknodat": (259, 33, 2), "creat": (85, -1, 1)}
 _OPEN = {"open": (2, -1, 1), "openat": (257, 56, 2)}
 """Each with its argument that has a mode; of the last ones its flags, behind which the mode is."""
 _OPENAT2 = 437  # its mode cannot be looked at; libraries fall back to openat
-_SETS_ID, _CREATES = 0o6000, 0o100 | 0o20000000
+_SETS_ID, _CREATES, _OWNER_READS = 0o6000, 0o100 | 0o20000000, 0o400
 
 _NEWEST, _GAPS = 470, ((336, 424), (294, 424))
 """Later ones aren't known here, and are said not to exist; nor are those between the last of each architecture and the
@@ -105,6 +105,11 @@ def program(*, alone: bool, truncate: bool = True) -> bytes | None:
     steps += _about(_IOCTL[is_arm], 1, [step for code in _TYPED_FOR_OTHERS for step in _if(_EQUAL, code, refused)])
     for call in (_CHMOD | _MKNOD).values():  # no program that others run with this user's rights
         steps += _about(call[is_arm], call[2], _if(_ANY_BIT, _SETS_ID, refused))
+    # a folder that its owner can't list would hide from the search what its owner's git runs
+    for call in (_CHMOD | _MKDIR).values():
+        steps += _about(call[is_arm], call[2], [_jump(_ANY_BIT, _OWNER_READS, 1, 0), _return(refused)])
+    steps += _about(_UMASK[is_arm], 0, _if(_ANY_BIT, _OWNER_READS, refused))
+    steps += [step for numbers in _EXTENDED for step in _if(_EQUAL, numbers[is_arm], _error(errno.EOPNOTSUPP))]
     for call in _OPEN.values():
         mode = [_load(_ARGUMENTS + 8 * (call[2] + 1)), *_if(_ANY_BIT, _SETS_ID, refused)]
         steps += _about(call[is_arm], call[2], [_jump(_ANY_BIT, _CREATES, 0, len(mode)), *mode])
@@ -117,7 +122,7 @@ def program(*, alone: bool, truncate: bool = True) -> bytes | None:
             steps += _about(numbers[is_arm], argument, [_jump(_EQUAL, 0, 1, 0), _return(refused)])
         of_files = [struct.pack("HBBI", _AND, 0, 0, _FILE_KINDS), *_if(_EQUAL, _OF_FILES, refused)]
         steps += _about(_IOCTL[is_arm], 1, [*_if(_EQUAL, _POLICY, refused), *of_files])
-        for many, verdict in ((attributes.CALLS, _NOTIFY), (_NO_ATTRIBUTES, _error(errno.EOPNOTSUPP))):
+        for many, verdict in ((attributes.CALLS, _NOTIFY), (_TIMES, refused)):
             for number in (numbers[is_arm] for numbers in many if numbers[is_arm] >= 0):
                 steps += _if(_EQUAL, number, verdict)
     return b"".join([*steps, _return(_ALLOW)])

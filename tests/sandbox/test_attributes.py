@@ -78,3 +78,16 @@ def test_what_is_made_a_program_starts(tmp_path: Path, level: str) -> None:
         "tar -xpf c.tar && ./b && stat -c %a b"
     )
     assert (ended.head, ended.status) == (b"ran\nran\n711\n", 0)
+
+
+@at_each_level
+def test_no_folder_is_closed_to_who_looks_there_for_new_repositories(tmp_path: Path, level: str) -> None:
+    rights = "0200000001000300ffffffff04000000ffffffff20000000ffffffff"  # -wx for the owner
+    give = f"import os; os.setxattr('c', 'system.posix_acl_access', bytes.fromhex('{rights}'))"
+    place = Place(tmp_path, level)
+    place.run(
+        f"mkdir a b c; chmod 311 a; chmod u-r b; python3 -c {shlex.quote(give)}; mkdir -m 311 d; umask 777; mkdir e"
+    )
+    made = [one for one in place.workspace.iterdir() if len(one.name) == 1]
+    assert [one for one in made if not one.stat().st_mode & 0o400] == []
+    assert len(made) >= 3
