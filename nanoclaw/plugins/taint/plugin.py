@@ -268,7 +268,7 @@ class Taint(Plugin):
                 return [_BY_NETWORK]
             return list(dict.fromkeys(named))
         if call.name == "process":
-            return [] if result.is_error else await self._shown_by_process(call)
+            return [] if result.is_error else await self._shown_by_process(call, result.text)
         if call.name in ("read_file", *_LISTS):
             await self.public.files.refresh()
         if call.name == "read_file" and not result.is_error:
@@ -284,8 +284,9 @@ class Taint(Plugin):
             return [inside] if inside else self.public.files.shown_in(result.text) + self._remembered(result.text)
         return []
 
-    async def _shown_by_process(self, call: CheckedCall) -> list[str]:
-        """Sources of what a process in the background shows: those that its command names, or anybody's with input."""
+    async def _shown_by_process(self, call: CheckedCall, text: str) -> list[str]:
+        """Sources of what a process in the background shows: those that its command names, notes, or anybody's with
+        input."""
         action, process = call.arguments.get("action"), int(call.arguments.get("id") or 0)
         if action == "input":
             self._with_input.add(process)
@@ -294,7 +295,8 @@ class Taint(Plugin):
         await self.public.files.refresh()
         if await self._has_network() or (process in self._with_input and self.public.files.has_any()):
             return [f"process {process}"]
-        return self.public.files.named_in(self._host.get("shell").command_of(process), {})
+        named = self.public.files.named_in(self._host.get("shell").command_of(process), {})
+        return list(dict.fromkeys([*named, *self._remembered(text)]))
 
     def _has_printed_nothing(self, call: CheckedCall, result: ToolResult) -> bool:
         """True for a command of whose work the model reads the program's own words alone."""

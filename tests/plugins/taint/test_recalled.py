@@ -83,6 +83,18 @@ async def test_each_way_to_a_note_taints_the_turn(tmp_path: Path, name: str, arg
         assert results[-1].text.startswith("[outside ") and results[-1].outside == EVIL
 
 
+@pytest.mark.skipif(not HAS_SANDBOX, reason="commands run in no sandbox here")
+async def test_a_note_that_a_process_in_the_background_shows_taints_the_turn(tmp_path: Path) -> None:
+    begin = {"command": "for x in mem; do cat ${x}ory/*; done; sleep 100", "background": True}
+    async with reading(tmp_path, page(), wakes=True) as (home, _, paid):
+        await learn(home)
+        await home.ask(do("exec", begin))
+        shown = do("process", {"action": "wait", "id": 1, "seconds": 1})
+        await asks_to_pay(home, shown, paid)
+        (result,) = (one for one in home.history if isinstance(one, ToolResult) and one.name == "process")
+        assert result.outside == EVIL
+
+
 async def test_own_notes_and_facts_cost_no_question(tmp_path: Path) -> None:
     async with reading(tmp_path, page("The plumber Zyx wants boots")) as (home, _, paid):
         await learn(home)
