@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import stat
 from collections.abc import Iterable, Mapping
 from functools import cached_property, partial
 from pathlib import Path
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 DELETIONS = 3
 """Files that one turn may delete without asking."""
 
-SMALL = 200  # bytes of a file of the assistant's own that may be written anew without asking
+SMALL = 200  # bytes of a file that may be written anew without asking
 
 FILE_CHANGES = "file_changes"
 """The tool that makes the file changes that commands were kept from making, after a yes; hidden from models."""
@@ -116,7 +117,7 @@ class PlanCard(Plugin):
             return self._question(call, turn)
         if call.name == "message" and _is_to_new_person(call, self._host):
             return Ask(f"Write to {quoted(str(call.arguments['to']))}, to whom you have not written before?")
-        if call.name in ("write_file", "edit_file") and _shrinks_own(call.arguments, self._host.workspace):
+        if call.name in ("write_file", "edit_file") and _shrinks(call.arguments, turn, self._host.workspace):
             return Ask(f"Take away more than half of {quoted(str(call.arguments['path']))}? /undo brings it back.")
         return None
 
@@ -133,12 +134,13 @@ class PlanCard(Plugin):
         if listing and is_awaited:
             known.before[call.id] = listing
         paths = [one for one in paths if one not in known.made]
-        if not listing or all(self._watch.covers(listing, one) for one in paths):
+        is_covered = not listing or all(self._watch.covers(listing, one) for one in paths)
+        if (is_covered and is_awaited) or known.deleted + len(paths) <= DELETIONS:
             return None
-        if known.deleted + len(paths) <= DELETIONS:
-            return None
-        known.allowed.add(call.id)
-        return Ask(f"Delete {files_named([*map(self._watch.name, paths)])}? {CANT}")
+        if not is_covered:
+            known.allowed.add(call.id)
+        back = BACK if is_covered and self._host.get("undo") else CANT
+        return Ask(f"Delete {files_named([*map(self._watch.name, paths)])}? {back}")
 
     async def after_tool(self, call: CheckedCall, result: ToolResult, turn: Turn) -> ToolResult | None:
         if (known := self._turns.get(turn.id)) is None:
@@ -253,15 +255,18 @@ class PlanCard(Plugin):
         return known
 
 
-def _shrinks_own(given: Mapping[str, Any], workspace: Path) -> bool:
-    """True for a change that takes away more than half of what a file says of the assistant, or remembers."""
+def _shrinks(given: Mapping[str, Any], turn: Turn, workspace: Path) -> bool:
+    """True for a change that takes away more than half of a file which the turn did not make."""
     from nanoclaw.beneath.paths import name_beneath
-    from nanoclaw.kept_files import is_own
 
-    file = Path(name_beneath(workspace, str(given.get("path", ""))))
-    if not is_own(file.parts) or file.name == "HEARTBEAT.md" or not (workspace / file).is_file():
-        return False
-    old = (workspace / file).stat().st_size
+    path = str(given.get("path", ""))
+    name = name_beneath(workspace, path) or path
+    made = {one.target for one in turn.effects if one.kind == "file" and one.before == ""}
+    try:
+        file = (workspace / name).stat()
+    except (OSError, ValueError):
+        return False  # the tool says what is wrong with it
+    old = file.st_size if name not in (*made, "HEARTBEAT.md") and stat.S_ISREG(file.st_mode) else 0
     gone, new = (len(str(given.get(name, "")).encode()) for name in ("old", "new"))
     left = len(str(given["content"]).encode()) if "content" in given else old - gone + new
     return old > SMALL and left * 2 < old

@@ -90,3 +90,15 @@ async def test_what_one_that_is_stopped_took_away_is_told(tmp_path: Path) -> Non
             await asyncio.sleep(0.01)
         await program.say("/processes stop 1")
         assert TOLD in await program.answer_with("was ended by /processes")
+
+
+async def test_files_that_one_names_to_be_deleted_are_asked_about_and_can_be_brought_back(tmp_path: Path) -> None:
+    model = ScriptedProvider(behind("rm -f *.txt"), WAIT, "Gone.")
+    async with running(tmp_path, model, wakes=True) as program:
+        fill(program)
+        await program.say("Go")
+        assert "After that /undo brings the files back." in await program.answer_with("Delete 5 files")
+        assert len(there(program)) == 5
+        await program.say("yes")
+        await program.answer_with("Gone.")
+        assert there(program) == [] and TOLD in texts(program)[1]

@@ -160,16 +160,16 @@ def state(program: Program) -> dict[str, tuple[bytes, int]]:
     return {str(path): (path.read_bytes(), path.lstat().st_mode) for path in paths if path.name != "ran.log"}
 
 
-async def test_most_of_what_is_remembered_is_taken_away_after_a_yes(tmp_path: Path) -> None:
-    other, less = (call("write_file", {"path": name, "content": "short"}) for name in ("long.md", "x/../MEMORY.md"))
-    async with running(tmp_path, ScriptedProvider(other, less, "Done.")) as program:
-        fill(program, "MEMORY.md", "long.md", length=3000)
+async def test_most_of_a_file_is_taken_away_after_a_yes(tmp_path: Path) -> None:
+    some, most = (call("write_file", {"path": "x/../long.md", "content": "x" * count}) for count in (1600, 100))
+    async with running(tmp_path, ScriptedProvider(some, most, "Done.")) as program:
+        fill(program, "long.md", length=3000)
         asked = await program.ask("Go")
-        assert "Take away more than half of `x/../MEMORY.md`? /undo brings it back." in asked
-        assert [(program.workspace / name).stat().st_size for name in ("MEMORY.md", "long.md")] == [3000, 5]
+        assert "Take away more than half of `x/../long.md`? /undo brings it back." in asked
+        assert (program.workspace / "long.md").stat().st_size == 1600
         await program.ask("yes")
         assert (await program.answer()).startswith("Done.")
-        assert (program.workspace / "MEMORY.md").read_text() == "short"
+        assert (program.workspace / "long.md").stat().st_size == 100
 
 
 async def test_what_the_turn_itself_made_may_go_and_so_may_small_and_remade_things(tmp_path: Path) -> None:
