@@ -203,7 +203,7 @@ class LocalQueue:
         self._running.remove(purpose)
         for place in list(self._waiting):
             waiting, begun = place
-            if self._before(waiting) is None:
+            if not begun.cancelled() and self._before(waiting) is None:
                 self._waiting.remove(place)
                 self._running.append(waiting)
                 begun.set_result(None)

@@ -105,3 +105,15 @@ async def test_a_person_hears_of_anothers_request_when_the_server_stays_silent()
     for name in ("beat", "anna", "bert"):
         await asking.end(name)
     assert asking.told == {"beat": [], "anna": ["waits for the heartbeat's answer"], "bert": []}
+
+
+async def test_all_that_run_and_wait_are_stopped_at_once() -> None:
+    asking = Asking(one_at_a_time=True)
+    for name in ("anna", "bert", "carl"):
+        await asking.ask(name)
+    asking.tasks["anna"].cancel()
+    asking.tasks["bert"].cancel()
+    ended = await asyncio.gather(*(asking.tasks[name] for name in ("anna", "bert")), return_exceptions=True)
+    assert [type(one) for one in ended] == [asyncio.CancelledError, asyncio.CancelledError]
+    await asking.end("carl")
+    assert asking.begun == ["anna", "carl"]
