@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, NamedTuple
 
@@ -263,6 +263,12 @@ class Records(NamedTuple):
 
     def mark_told(self, tx: Any, conversation: Address) -> None:
         tx.execute("UPDATE ledger SET told = 1 WHERE state = 'undone' AND told = 0 AND address = ?", str(conversation))
+
+    def rename(self, tx: Any, hashes: Mapping[str, str]) -> None:
+        """Note that contents have changed, because words were removed from them."""
+        for old, new in hashes.items():
+            for column in ("before", "after"):
+                tx.execute(f"UPDATE ledger SET {column} = ? WHERE {column} = ?", new, old)
 
     def _effects(self, where: str, *values: object) -> list[Effect]:
         return [effect_of(row) for row in self.read(f"SELECT {COLUMNS} FROM ledger WHERE {where}", *values)]

@@ -192,11 +192,20 @@ class FileVersions:
         return sum(map(has_words, (*logged, *(path.read_text("utf-8", "replace") for path in self._copies()))))
 
     def forget(self, has_words: Callable[[str], bool]) -> None:
-        """Drop the copies that have the words: what they are of cannot be undone any more."""
+        """Leave out the lines that have the words in all copies, so that the other changes can still be undone. To be
+        called while the files still have them."""
+        others: dict[str, str] = {}
         for path in self._copies():
             with suppress(FileNotFoundError):
-                if has_words(path.read_text("utf-8", "replace").replace("\0", "")):  # of UTF-16
+                content = path.read_bytes()
+                if (left := _left(content, has_words)) != content:
+                    others[path.name] = self._save(left)
                     path.unlink()
+        for name in {effect.target for effect in self._records.of_files("done", "failed")}:
+            content = self.read(name) or b""
+            others[sha256(content).hexdigest()] = sha256(_left(content, has_words)).hexdigest()
+        hashes = {old: new for old, new in others.items() if old != new}
+        self._host.write_now(partial(self._records.rename, hashes=hashes))
 
     def _write(self, tx: Tx | None, change: Callable[[Tx], object]) -> None:
         _ = change(tx) if tx else self._host.write_now(change)
@@ -257,3 +266,12 @@ class FileVersions:
             return [Path(entry.path) for entry in os.scandir(self._folder) if re.fullmatch(r"[0-9a-f]{64}", entry.name)]
         except FileNotFoundError:
             return []
+
+
+def _left(content: bytes, has_words: Callable[[str], bool]) -> bytes:
+    encoding = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}.get(content[:2], "utf-8")
+    try:
+        text = content.decode(encoding, "surrogateescape")
+    except UnicodeDecodeError:  # half a sign of UTF-16
+        text, encoding = content.decode("utf-8", "surrogateescape"), "utf-8"
+    return "\n".join(line for line in text.split("\n") if not has_words(line)).encode(encoding, "surrogateescape")

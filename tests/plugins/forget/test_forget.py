@@ -83,4 +83,5 @@ def test_what_was_forgotten_is_also_out_of_the_copies_kept_for_undo(hands: Hands
     hands("memory_forget", query="zebra", numbers=[1])
     for path in (tmp_path / "undo").iterdir():
         assert b"zebra" not in path.read_bytes()
-    assert "zebra" not in (hands.root / "MEMORY.md").read_text()
+    assert hands.app.public("undo").undo().tool == "memory_add"  # no other hand
+    assert (hands.root / "MEMORY.md").read_text() == ""
