@@ -159,7 +159,8 @@ class Plan(Plugin):
             return self._presented(call, turn) if mode.is_on else None
         if not (mode.is_on or self._is_parent_on(turn)):
             return None
-        is_theirs = (schedule := self._host.get("schedule")) and call.id.startswith(schedule.by_code)
+        schedule = self._host.get("schedule") if call.name == "cron" else None
+        is_theirs = schedule and call.id.startswith(schedule.by_code)
         if is_theirs or (call.name == DELEGATE and self._host.get(DELEGATE)):
             return None  # a reminder that the person plainly asked for; a helper begun in plan mode, which is in it
         return Refuse(REFUSED if _can_present(turn) else HELPER_REFUSED)

@@ -167,7 +167,11 @@ async def test_whatever_may_change_something_is_refused(tmp_path: Path) -> None:
         ("todo", {"steps": ["Look"]}),
         ("call_tool", {"name": "list_dir"}),
     ]
-    answer = Say("", tuple((name, arguments, f"c{at}") for at, (name, arguments) in enumerate((*calls, *looks))))
+    named = {"cron": "c"}  # others are changes whatever their id, which the model's server chooses
+    answer = Say(
+        "",
+        tuple((one, given, f"{named.get(one, 'request-en-')}{n}") for n, (one, given) in enumerate([*calls, *looks])),
+    )
     async with running(
         tmp_path, ScriptedProvider(answer, "I would."), extra=[tools_plugin(tool(send))], without={"delegate"}
     ) as program:
