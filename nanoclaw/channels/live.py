@@ -172,8 +172,6 @@ class LiveAnswers:
                 self._end(turn, is_silent=False)
             case TurnEnded(answer):
                 self._end(turn, is_silent=not spoken(answer).strip())
-            case _:
-                pass
 
     def beside(self, chat: str, sign: Coroutine[Any, Any, object]) -> None:
         """Give a sign that no turn waits for, unless the platform asked to be left alone or others are on the way."""

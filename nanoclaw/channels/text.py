@@ -8,7 +8,6 @@ from collections.abc import Callable
 from nanoclaw.core.events import (
     Event,
     Notice,
-    ReasoningDelta,
     Receipt,
     TextDelta,
     ToolFinished,
@@ -133,8 +132,7 @@ class Spoken:
         return answer.strip()
 
 
-_TURNS = 20
-"""Turns whose streamed text is remembered."""
+_TURNS = 20  # whose streamed text is remembered
 
 
 def _rest(shown: str, answer: str) -> str | None:
@@ -162,7 +160,7 @@ class PlainFlow:
     ) -> None:
         self._answer, self._note, self._streams, self._room = answer, note, streams, room
         self._spoken = Spoken()
-        self._at_line_start = True
+        self._at_line_start, self._word = True, ""  # the word that still grows: no line comes in its midst
 
     def show(self, event: Event) -> None:
         match event:
@@ -180,27 +178,31 @@ class PlainFlow:
                     self.note(f"{indent}  {line}")
             case Notice(text, None) | Receipt(text):
                 self._spoken.add("\n")
+                self.end_line()
                 self.note(notice_line(text, self._room))
             case TurnEnded():
                 self.end_line()
                 self._spoken.end_turn()
-            case ReasoningDelta() | Notice():
-                pass
 
     def say(self, text: str) -> None:
         """A whole message, or what the stream has not said of it."""
         if rest := self._spoken.rest_of(printable(text)):
-            self.end_line()
+            self._write("\n" * (not self._at_line_start))
             self._answer(rest + "\n")
 
     def note(self, line: str) -> None:
-        self.end_line()
+        self._write("\n" * (not self._at_line_start))
         self._note(printable(line))
 
     def end_line(self) -> None:
-        if not self._at_line_start:
-            self._answer("\n")
-            self._at_line_start = True
+        self._write(self._word)
+        self._word = ""
+        self._write("\n" * (not self._at_line_start))
+
+    def _write(self, text: str) -> None:
+        if text:
+            self._at_line_start = text.endswith("\n")
+            self._answer(text)
 
     def _say_piece(self, text: str) -> None:
         if not self._streams:
@@ -209,8 +211,10 @@ class PlainFlow:
             text = text.lstrip()
         if text:
             self._spoken.add(text)
-            self._at_line_start = text.endswith("\n")
-            self._answer(text)
+            text = self._word + text
+            last = "" if text[-1].isspace() else text.split()[-1]
+            self._word = last if len(last) <= 40 and last < "\u2e80" else ""  # behind that are scripts without spaces
+            self._write(text.removesuffix(self._word))
 
 
 class SparseProgress:

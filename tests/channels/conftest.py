@@ -21,11 +21,12 @@ SECONDS = 100.0  # until which what is expected must be there
 class Chat:
     """`press` keys, `expect` something on the screen."""
 
-    def __init__(self, folder: Path, columns: int = 80, rows: int = 24, **environment: str) -> None:
+    def __init__(self, folder: Path, columns: int = 80, rows: int = 24, typed: str = "", **environment: str) -> None:
         self.folder, self.screen, self.raw = folder, Screen(columns, rows), ""
         variables = {key: os.environ[key] for key in KEPT if key in os.environ} | {"TERM": "xterm"} | environment
         self.descriptor, terminal = os.openpty()
         termios.tcsetwinsize(terminal, (rows, columns))
+        os.write(self.descriptor, typed.encode())  # before there is a prompt
         self.process: Forked[bytes] = Forked(
             "tests.channels.chatter:main",
             [str(folder)],

@@ -7,6 +7,8 @@ import re
 import signal
 from pathlib import Path
 
+import pytest
+
 from nanoclaw.channels.terminal.window import _FRAMES
 from tests.channels.conftest import Chat, Start
 from tests.channels.screen import Screen
@@ -207,6 +209,23 @@ def test_ctrl_c_by_its_key_or_as_a_signal_stops_the_turn_and_the_chat_goes_on(st
     ask(chat, "hello", "You said: hello")
 
 
+@pytest.mark.parametrize("terminal", ["xterm", "dumb"])
+def test_what_is_said_while_an_answer_grows_breaks_no_word(start: Start, terminal: str) -> None:
+    chat = start(TERM=terminal)
+    chat.press("halves" + ("\n" if terminal == "dumb" else "\r"))
+    chat.expect("\none")
+    chat.signal(signal.SIGINT)
+    screen = chat.expect("word more")
+    assert "stopping … (Ctrl-C again leaves)" in screen.lines
+
+
+def test_a_line_typed_before_the_first_prompt_stands_below_the_greeting(start: Start) -> None:
+    chat = start(typed="hello early\r")
+    screen = chat.expect("You said: hello early")
+    said = [line for line in screen.lines if line.startswith(("nanoclaw", "› hello", "You said"))]
+    assert [line.split()[0] for line in said] == ["nanoclaw", "›", "You"]
+
+
 def test_a_second_ctrl_c_leaves(start: Start) -> None:
     chat = start()
     chat.press("\x03")
@@ -302,7 +321,9 @@ def test_what_a_stop_drops_is_not_shown_as_begun_and_returns_to_the_line(start: 
     chat.expect("› and that")
     chat.press("\x03")
     chat.expect(lambda screen: "\n".join(screen.shown.rstrip().splitlines()[-2:]) == "› second\n  and that")
-    screen = chat.expect("Stopped. Not begun: second; and that.")
+    screen = chat.expect(
+        lambda screen: "Stopped. Not begun: second; and that." in screen.text and "›" in screen.lines[-2]
+    )
     assert [line.rstrip() for line in screen.lines].count("› second") == 1
     chat.press("\x15\x15\x15")
     ask(chat, "hello", "You said: hello")

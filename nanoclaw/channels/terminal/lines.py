@@ -21,7 +21,7 @@ class Lines:
 
     def __init__(self) -> None:
         self._room = LABEL if sys.stdout.isatty() else WHOLE
-        self._flow = PlainFlow(_write, self._write_line, streams=True, room=self._room)
+        self._flow = PlainFlow(_write, lambda line: _write(f"{line}\n"), streams=True, room=self._room)
         self._progress = SparseProgress(self._flow.note)
         self._repeated = Repeated()
         self._idle = asyncio.Event()
@@ -127,9 +127,6 @@ class Lines:
         if self._prompted:
             _write("\n")
             self._prompted = False
-
-    def _write_line(self, line: str) -> None:
-        _write(line + "\n")
 
 
 async def _read_some(descriptor: int) -> bytes:

@@ -105,9 +105,9 @@ class Window:
         self._drawn: tuple[tuple[str, int, int], str] = (("", 0, 0), "")
 
     async def run(self, submit: Callable[..., str], interrupt: Callable[[], None]) -> None:
-        self._app = self._build(submit, interrupt)
-        for line in typed_ahead(sys.stdin.fileno()):
-            submit(line)
+        self._submit, self._app = submit, self._build(interrupt)
+        for line in filter(str.strip, typed_ahead(sys.stdin.fileno())):
+            self._accept(Buffer(document=Document(line)))
         self._output.mark_pastes(True)
         warming = asyncio.create_task(_warm_up())
         try:
@@ -136,8 +136,7 @@ class Window:
         match event:
             case events.TurnBegan(reply_to):  # what streamed of one that a crash cut off is not a part of this answer
                 self._begin([reply_to])
-                self._finish_blocks()
-                self._print_tools(self._tools.broke_off(self._columns()))
+                self.cut_off()
                 self._spoken.begin_round()
             case events.TextDelta(text):
                 self._bar = ""
@@ -172,14 +171,11 @@ class Window:
             case events.Joined(external_ids):
                 self._begin(external_ids)
             case events.TurnEnded():
-                self._finish_blocks()
+                self.cut_off()
                 self._spoken.end_turn()
                 self._unsaid += event.reason != "answered" or bool(event.answer)
-                self._print_tools(self._tools.broke_off(self._columns()))
-                self._bar = ""
                 if self._since is not None:
                     self._since = time.monotonic()
-                self._redraw()
 
     def say(self, text: str, reply_to: str = "") -> None:
         if reply_to in (typed.id for typed in self._queued):  # it stands above its answer, also of code before its turn
@@ -188,13 +184,13 @@ class Window:
         else:
             self._unsaid = max(0, self._unsaid - 1)
         if rest := self._spoken.rest_of(printable(text)):
-            self._finish_blocks()
+            self._make_way()
             self._print_block(rest)
         if not self._unsaid:
             self._echo_begun()
 
     def note(self, line: str) -> None:
-        self._finish_blocks()
+        self._make_way()
         self._print(printable(line), "line", _DIM)
 
     def busy(self, busy: bool) -> None:
@@ -264,6 +260,12 @@ class Window:
             self._print_block(block)
         self._joined = False
 
+    def _make_way(self) -> None:
+        """Let what comes from elsewhere stand below a sentence, or above one that still grows."""
+        if self._blocks.tail.rstrip()[-1:] in ".!?…":
+            self._finish_blocks()
+        self._joined = False
+
     def _print_block(self, markdown: str) -> None:
         from nanoclaw.markdown.terminal import to_terminal
 
@@ -321,9 +323,19 @@ class Window:
                 self._queued.append(fetched := _Typed(typed))
             self._redraw()
             return fetched
-        self._finish_blocks()
+        self._make_way()
         self._print(_prompted(typed), "typed", _BOLD)
         return None
+
+    def _accept(self, buffer: Buffer) -> bool:
+        if not buffer.text.strip():
+            return self._withdraw()
+        waits = self._echo(buffer.text)
+        buffer.document = Document(self._pastes.whole(buffer.text))  # the history has it whole, too
+        identity = self._submit(buffer.text, waits.id if waits else "")
+        if waits:
+            waits.id = identity
+        return False
 
     def _fetch_queued(self) -> None:
         """Put the last line that waits where it can be changed or emptied; until that is sent, it waits as it is."""
@@ -331,12 +343,12 @@ class Window:
         if found and self.type(found.text):
             self._fetched = found
 
-    def _withdraw(self, submit: Callable[..., str]) -> bool:
+    def _withdraw(self) -> bool:
         """Let the line that was fetched back, and is empty now, wait no more."""
         found, self._fetched = self._fetched, None
         if found in self._queued and found.id:
             self._queued.remove(found)
-            submit("", found.id)
+            self._submit("", found.id)
             self._redraw()
         return False
 
@@ -360,24 +372,13 @@ class Window:
 
     # What changes
 
-    def _build(self, submit: Callable[..., str], interrupt: Callable[[], None]) -> Application[None]:
+    def _build(self, interrupt: Callable[[], None]) -> Application[None]:
         search = SearchToolbar()
         completer = Completions(self._commands, *self._completes)
         area = self._area = typing_area(self._history_file, completer, search, lambda: max(1, self._rows() // 3))
         footer = Pane(FormattedTextControl(lambda: [("class:dim", cut(self._footer, self._columns()))]), height=1)
         has_footer = Condition(lambda: bool(self._footer) and self._columns() >= _FOOTER_COLUMNS)
-
-        def accept(buffer: Buffer) -> bool:
-            if not buffer.text.strip():
-                return self._withdraw(submit)
-            waits = self._echo(buffer.text)
-            buffer.document = Document(self._pastes.whole(buffer.text))  # the history has it whole, too
-            identity = submit(buffer.text, waits.id if waits else "")
-            if waits:
-                waits.id = identity
-            return False
-
-        area.buffer.accept_handler = accept
+        area.buffer.accept_handler = self._accept
         live = Pane(FormattedTextControl(self._live), dont_extend_height=True, wrap_lines=False)
         state = Pane(FormattedTextControl(self._state), dont_extend_height=True, wrap_lines=False)
         return Application(
