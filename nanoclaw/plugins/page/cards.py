@@ -103,9 +103,8 @@ class Cards:
         asks, spoke = self._host.get("approvals"), self._host.records.last_spoke()
         asked = asks.open() if asks else []
         shown = [await run_in_threadpool(html, self._host.redact(one.ask.question)) for one in asked]
-        questions = [
-            (one.number, said, one.ask.options or ("yes", "no")) for one, said in zip(asked, shown, strict=True)
-        ]
+        told = zip(asked, shown, strict=True)
+        questions = [(one.number, said, one.ask.options or ("yes", "no")) for one, said in told]
         return {"questions": questions, "spoke": spoke.isoformat() if spoke else ""}
 
     async def _done(self) -> list[Any]:

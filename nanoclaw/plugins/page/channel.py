@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import Sequence
 from datetime import datetime
 from io import StringIO
@@ -48,7 +49,7 @@ class PageChannel:
         self.hints = self.hints._replace(file_bytes=self.most_bytes)
         self.sessions, self.stream = sign_ins, EventStream()
         self.transcript = Transcript(host)
-        self.live = LiveTurns(self.stream.publish, self.transcript)
+        self.live = LiveTurns(self.stream.publish, self.transcript, lambda *notes: host.spawn(self._keep_notes(*notes)))
         self.alive: datetime | None = None
         self.admitted: set[str] = set()
         """Ids of messages that a browser which is signed in is handing in; the sender says whose it is."""
@@ -73,17 +74,12 @@ class PageChannel:
             own = server.listening(address, port)
         except OSError as error:
             raise ChannelError(
-                f"the page cannot be served at {address}:{port}: {error.strerror or error}. Another port is chosen by "
-                "port in [page] of config.toml."
+                f"the page cannot be served at {address}:{port}: {os.strerror(error.errno or 0)}. Another port is "
+                "chosen by port in [page] of config.toml."
             ) from None
         self.port = own.getsockname()[1]
-        routes = [
-            *Talk(self).routes(),
-            *Actions(self).routes(),
-            *Cards(self).routes(),
-            *self.api.routes(),
-            *terminals.routes(self.host.program_home, self._tokens),
-        ]
+        routes = terminals.routes(self.host.program_home, self._tokens)
+        routes += [*Talk(self).routes(), *Actions(self).routes(), *Cards(self).routes(), *self.api.routes()]
         brought = server.brought(self.host.plugins(), self.host.log)
         password, uploads = self._settings.password, self.most_bytes + 1000
         app = server.application(routes, brought, self.sessions, self.hosts, password, uploads)
@@ -193,14 +189,23 @@ class PageChannel:
                 await self._keep_said(key, item)
 
     async def _keep_said(self, key: str, item: Item, before: int = 0) -> None:
-        await self._keep(key, "said", BETWEEN.join([item["text"], *item["names"]]), before)
+        text = BETWEEN.join([item["text"], *item["names"]])
+        await self._keep(key, "said", text, self.transcript.end(key, before))
 
-    async def _keep(self, key: str, kind: str, text: str, before: int = 0) -> None:
+    async def _keep(self, key: str, kind: str, text: str, after: int | None = None) -> None:
         """Keep what the history of a conversation does not have: a command, its reply, why a turn failed."""
-        session, after = self.host.conversations.of(conversation_of(key)), self.transcript.end(key, before)
+        session = self.host.conversations.of(conversation_of(key)).id
         sql = "INSERT INTO page_lines (session, after, kind, text, at) VALUES (?, ?, ?, ?, ?)"
-        values = session.id, after, kind, text, self.host.now().isoformat()
+        values = session, self.transcript.end(key) if after is None else after, kind, text, self.host.now().isoformat()
         await self.host.write(lambda tx: tx.execute(sql, *values))
+
+    async def _keep_notes(self, key: str, notes: list[Item]) -> None:
+        """Keep what the program remarked in the last turn, below what the person said there."""
+        said = self.transcript.asked(key)[-1:]
+        for one in notes:
+            await self._keep(key, "note", f"{one['what']}{BETWEEN}{one['text']}", max([one["after"], *said]))
+        if not key.startswith(f"{NAME}:"):  # the page has read it at the turn's end
+            self.changed(key)
 
     async def fetch(self, attachment: Attachment, most: int) -> bytes:
         """A file that was dropped into the page."""

@@ -37,11 +37,13 @@ class _Turn:
 class LiveTurns:
     """By key of their conversation, "channel:chat"."""
 
-    def __init__(self, publish: Callable[[dict[str, Any]], None], transcript: Transcript) -> None:
-        self._publish, self._mark, self._broken = publish, transcript.end, transcript.broken
+    def __init__(self, publish: Callable[[Item], None], transcript: Transcript, keep: Callable[..., object]) -> None:
+        """`keep` is given a conversation and its notes at the end of a turn."""
+        self._publish, self._mark, self._broken, self._keep = publish, transcript.end, transcript.broken, keep
         self._turns: dict[str, _Turn] = {}
         # by conversation and message that was answered, the item with that, and its row, 0 where the history lacks it
         self._answered: dict[tuple[str, str], tuple[str, int]] = {}
+        self._notes: dict[str, dict[str, Item]] = {}  # by conversation and id, of the turn that runs, or is about to
         self._growing = set[str]()  # whose news wait for the next flush, which is one for all
         self._flushed = 0.0
         self._count = 0
@@ -108,6 +110,7 @@ class LiveTurns:
         match event:
             case events.TurnBegan(reply_to):
                 self._turns[key] = _Turn(reply_to, self._mark(key))
+                self._turns[key].items.update(self._notes.get(key, {}))
                 self._tell(key, "began", id=f"i{reply_to}", row=self._turns[key].mark)
             case events.TextDelta(text):
                 self._grow(key, text)
@@ -121,14 +124,14 @@ class LiveTurns:
                 result = {"seconds": round(seconds, 1), "number": number, **of_result(text, diff)}
                 item = {"id": _id(call, number), "kind": "tool", **_shown(call, parent), **result}
                 self._put(key, item | {"state": state_of(is_error, refused)})
-            case events.Notice(text, fraction, is_failure):
+            case events.Notice(text, fraction, is_failure, stays):
                 if fraction is None:
                     if (turn := self._turns.get(key)) and turn.growing:
                         turn.superseded.append(turn.text)
                     self._close_text(key)
-                self._put(key, self._note(text, "notice", fraction=fraction, failure=is_failure), id_="notice")
+                self._note(key, "notice failure" if is_failure else "notice", text, is_failure or stays, fraction)
             case events.Receipt(text):
-                self._put(key, self._note(text, "receipt"))
+                self._note(key, "receipt", text, True)
             case events.StatusLines(name, text):
                 self._put(key, {"id": f"s{name}", "kind": "note", "what": "status", "text": text})
             case events.Settled(id_):
@@ -184,6 +187,11 @@ class LiveTurns:
         is_answer = reason not in ("cancelled", "failed") and bool(grew)
         shown = turn.text if turn and is_answer else ""
         self._close_text(key, is_whole=is_answer or not grew)
+        notes = self._notes.pop(key, {})
+        if reason == "failed":  # it may be tried again, and says so then
+            notes.pop("notice", None)
+        if notes:
+            self._keep(key, [*notes.values()])
         self._turns.pop(key, None)
         for id_ in turn.superseded if turn and answer else ():
             self._tell(key, "gone", id=id_)
@@ -210,15 +218,19 @@ class LiveTurns:
             self._turns[key] = _Turn("", self._mark(key))
         return self._turns[key]
 
-    def _put(self, key: str, item: Item, id_: str = "") -> None:
+    def _put(self, key: str, item: Item) -> None:
         """Show an item, in place of one with the same id; it is part of the turn that runs."""
-        item = {**item, "id": id_} if id_ else item
         if turn := self._turns.get(key):
             turn.items[item["id"]] = item
         self._tell(key, "item", item={one: value for one, value in item.items() if one != "source"})
 
-    def _note(self, text: str, what: str, **more: Any) -> Item:
-        return {"id": self._new_id(), "kind": "note", "what": what, "text": text, **more}
+    def _note(self, key: str, what: str, text: str, stays: object, fraction: float | None = None) -> None:
+        """Show what the program says of a turn: one such line at a time, but for those that stay."""
+        id_ = self._new_id() if stays else "notice"
+        item = {"id": id_, "kind": "note", "what": what, "text": text, "fraction": fraction, "after": self._mark(key)}
+        self._put(key, item)
+        if text and fraction is None:
+            self._notes.setdefault(key, {})[id_] = item
 
     def _new_id(self) -> str:
         self._count += 1

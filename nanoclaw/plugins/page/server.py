@@ -49,6 +49,9 @@ OF_GUESTS = ("/api/start", "/api/stream", "/api/talk", "/api/say", "/api/output"
 """Paths that a guest may ask for, besides files that were sent in their conversation."""
 ONE_ONLY = "A guest sees and writes one conversation only."
 
+QUIET: Any = {"lifespan": "off", "log_config": None, "access_log": False, "server_header": False}
+TIMES: Any = {"timeout_keep_alive": 30, "timeout_graceful_shutdown": 2, "h11_max_incomplete_event_size": 32_768}
+
 Names = Callable[[], Iterable[str]]
 
 
@@ -239,15 +242,9 @@ class Server(uvicorn.Server):
 def listening(address: str, port: int) -> socket.socket:
     """A socket that listens. Raises OSError."""
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    found = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        found.bind((address, port))
-        found.listen(128)
-        found.setblocking(False)
-    except BaseException:
-        found.close()
-        raise
+    is_both = family == socket.AF_INET6 and socket.has_dualstack_ipv6()
+    found = socket.create_server((address, port), family=family, backlog=128, dualstack_ipv6=is_both)
+    found.setblocking(False)
     return found
 
 
@@ -260,19 +257,7 @@ def _web_socket(**given: Any) -> asyncio.Protocol:
 
 async def serve(app: ASGIApp, own: socket.socket, closing: Callable[[], object]) -> None:
     """Serve until cancelled; `closing` ends the streams."""
-    config = uvicorn.Config(
-        app,
-        http="h11",
-        ws=_web_socket,  # type: ignore[arg-type]  # made as by its class
-        ws_max_size=LONGEST,
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        timeout_keep_alive=30,
-        timeout_graceful_shutdown=2,
-        h11_max_incomplete_event_size=32_768,
-    )
+    config = uvicorn.Config(app, http="h11", ws=_web_socket, ws_max_size=LONGEST, **QUIET, **TIMES)  # type: ignore[arg-type]
     # uvicorn takes a web socket that is refused by an answer for an error
     logging.getLogger("uvicorn.error").addFilter(lambda record: "completing handshake" not in record.msg)
     server = Server(config)

@@ -131,10 +131,8 @@ class SignIns:
 
     def _read(self, which: str, value: object) -> list[Browser]:
         sql = f"SELECT id, agent, made, used, only FROM page_browsers WHERE {which} ORDER BY id DESC"
-        return [
-            Browser(id_, agent, datetime.fromisoformat(made), datetime.fromisoformat(used), only)
-            for id_, agent, made, used, only in self._host.read(sql, value)
-        ]
+        when, rows = datetime.fromisoformat, self._host.read(sql, value)
+        return [Browser(id_, agent, when(made), when(used), only) for id_, agent, made, used, only in rows]
 
     def listed(self) -> Reply:
         found = self.all()

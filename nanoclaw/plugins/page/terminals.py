@@ -8,7 +8,7 @@ import socket
 from pathlib import Path
 
 from starlette.responses import JSONResponse
-from starlette.routing import WebSocketRoute
+from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from nanoclaw.home_socket import LONGEST, in_reach
@@ -16,7 +16,7 @@ from nanoclaw.net.loopback import is_loopback
 from nanoclaw.plugins.page.tokens import ApiTokens, RequestRefused
 
 
-def routes(home: Path, tokens: ApiTokens) -> list[WebSocketRoute]:
+def routes(home: Path, tokens: ApiTokens) -> list[BaseRoute]:
     """The route that leads to the terminals of a home, for who has a token."""
 
     async def attached(far: WebSocket) -> None:

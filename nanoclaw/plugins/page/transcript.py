@@ -16,12 +16,14 @@ from nanoclaw.documents.marks import without_documents
 from nanoclaw.outside_text import own_words
 from nanoclaw.plugins.page.channel import BETWEEN, conversation_of
 from nanoclaw.plugins.page.live import ARGUMENTS, Item, of_result, of_text, state_of
+from nanoclaw.silence_token import spoken
 
 SHOWN = 120  # messages of a conversation that are loaded at once, whole turns
 BEHIND, BEFORE = 25, 5  # messages of the person that are shown after one that was asked for, and before it
 LAST, BROKEN = 2**62, ("cancelled", "failed")  # a row behind every other; how turns end that broke off
 FILE = r"(?m)^(?:\[media attached[\d/ ]*: (.*) \([^()]*\)\]|(.+) came with the message but is not here: .*)$"
 """A file in the metadata of a message, by its name."""
+_Line = tuple[int, int, str, str, str]
 
 
 class TranscriptPage(NamedTuple):
@@ -55,14 +57,14 @@ class Transcript:
 
     def around(self, key: str, row: int, end: int = LAST) -> TranscriptPage:
         """The messages around a row."""
-        asked = self._asked(key)
+        asked = self.asked(key)
         here = bisect_right(asked, row) - 1
         first = asked[max(0, here - BEFORE)] if asked else 0
         return self._from(key, first, here, asked, end)
 
     def after(self, key: str, row: int, end: int = LAST) -> TranscriptPage:
         """The messages behind a row, which is the last of a page before."""
-        asked = self._asked(key)
+        asked = self.asked(key)
         return self._from(key, row + 1, bisect_right(asked, row), asked, end)
 
     def on(self, key: str, day: str, end: int = LAST) -> TranscriptPage:
@@ -87,7 +89,8 @@ class Transcript:
     def _rows(self, key: str) -> list[tuple[int, int, int, str, str]]:
         return [one for one in self._host.records.asked(conversation_of(key)) if one[2] > 0]
 
-    def _asked(self, key: str) -> list[int]:
+    def asked(self, key: str) -> list[int]:
+        """The row of each message with which the person began a turn."""
         return [row for _, row, *_ in self._rows(key)]
 
     def _from(self, key: str, first: int, here: int, asked: Sequence[int], end: int) -> TranscriptPage:
@@ -108,32 +111,25 @@ class Transcript:
             most *= 2  # one turn that is long
         return found, False
 
-    def _shown(
-        self, key: str, placed: Sequence[Placed], before: int, is_earlier: bool, is_later: bool
-    ) -> TranscriptPage:
+    def _shown(self, key: str, placed: list[Placed], before: int, is_earlier: bool, is_later: bool) -> TranscriptPage:
         first = placed[0].id if placed else 0
-        sql = (
-            "SELECT id, after, kind, text, at FROM page_lines WHERE session = ? AND after >= ? AND after < ?"
-            " ORDER BY id DESC LIMIT 200"
-        )
+        sql = "SELECT id, after, kind, text, at FROM page_lines WHERE session = ? AND after >= ? AND after < ?"
         session = self._host.conversations.of(conversation_of(key)).id
-        lines = self._host.read(sql, session, first if is_earlier else 0, before)[::-1]
+        lines = self._host.read(f"{sql} ORDER BY id DESC LIMIT 200", session, first if is_earlier else 0, before)[::-1]
         reasons = self._host.records.reasons(sorted({one.turn for one in placed}))
         return TranscriptPage(items(placed, reasons, lines, is_newest=not is_later), first, is_earlier, is_later)
 
 
 def items(
-    placed: Sequence[Placed],
-    reasons: dict[int, str],
-    lines: Iterable[tuple[int, int, str, str, str]] = (),
-    *,
-    is_newest: bool = True,
+    placed: Sequence[Placed], reasons: dict[int, str], lines: Iterable[_Line] = (), *, is_newest: bool = True
 ) -> list[Item]:
     """Messages, and what was kept besides, as things that the page shows."""
     found: list[Item] = []
     calls: dict[str, Item] = {}
     ran: Counter[int] = Counter(one.turn for one in placed if isinstance(one.message, ToolResult))
-    besides, answered = sorted(lines, key=lambda one: (one[1], one[0])), dict[int, Item]()
+    rows, answered = {one.id for one in placed}, dict[int, Item]()
+    besides = [one for one in lines if one[2] != "note" or one[1] in rows]  # else its turn was taken back
+    besides.sort(key=lambda one: (one[1], one[0]))
     kept = Counter(text for _, _, kind, text, _ in besides if kind == "text")
     begun = {one.turn for one in placed if getattr(one.message, "origin", "") != "runtime"}
 
@@ -147,6 +143,8 @@ def items(
             tell_besides(row, "said")
         if turn in begun and (broken := _broken(turn, reasons.get(turn, ""), ran[turn], is_last, turn in answered)):
             found.append(broken)
+            if reasons[turn] == "cancelled" and turn in answered:
+                answered[turn]["interrupted"] = True
 
     turn, names = 0, list[str]()
     for row, own, message in placed:
@@ -173,7 +171,7 @@ def items(
                     found.remove(superseded)  # it was revised
                 if any(after == row and kind == "files" for _, after, kind, *_ in besides):
                     text = "\n".join(line for line in text.splitlines() if not line.startswith("MEDIA:"))
-                if text.strip():
+                if text := spoken(text).strip():
                     found.append(of_text(f"m{row}", text, at=at, row=row))
                     if not made:
                         answered[turn] = found[-1]
@@ -202,11 +200,14 @@ def _broken(turn: int, reason: str, tools: int, is_last: bool, has_text: bool) -
     return {"id": f"b{turn}", "kind": "broken", "text": told, "acts": acts, "retry": is_last}
 
 
-def _line(one: tuple[int, int, str, str, str]) -> Item:
+def _line(one: _Line) -> Item:
     row, _, kind, text, at = one
     if kind == "said":
         text, *names = text.split(BETWEEN)
         return {"id": f"p{row}", "kind": kind, "text": text, "names": names, "at": at}
+    if kind == "note":
+        what, _, text = text.partition(BETWEEN)
+        return {"id": f"p{row}", "kind": "note", "what": what, "text": text}
     if kind == "files":
         sent, names = json.loads(text)
         files = [{"name": name, "url": f"/files/{sent}/{number}"} for number, name in enumerate(names)]

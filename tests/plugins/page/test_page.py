@@ -24,10 +24,10 @@ async def test_a_message_runs_a_tool_streams_its_answer_and_is_there_after_a_rel
         output = await browser.get("/api/output", c=KEY, number=str(tools[1]["number"]))
         assert "+a **pelican**" in output["diff"]
         shown = (await browser.talk(KEY))["items"]
-        assert [one["kind"] for one in shown] == ["said", "tool", "text"]
+        assert [one["kind"] for one in shown[:3]] == ["said", "tool", "text"]
         assert shown[2]["html"] == "<p>It is in <em>bird.txt</em>.</p>"
     async with serving(tmp_path) as served, served.browser() as browser:
-        assert [one["kind"] for one in (await browser.talk(KEY))["items"]] == ["said", "tool", "text"]
+        assert [one["kind"] for one in (await browser.talk(KEY))["items"][:3]] == ["said", "tool", "text"]
         (listed,) = (await browser.get("/api/talks"))["talks"]
         assert listed["title"] == "Write the word pelican to bird.txt"
 

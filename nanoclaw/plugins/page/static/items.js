@@ -185,5 +185,5 @@ function diff(text) {
 }
 
 function note(item) {
-  return make("p.note", { class: `note ${item.what}${item.failure ? " failure" : ""}` }, item.text);
+  return make("p.note", { class: `note ${item.what}` }, item.text);
 }

@@ -237,6 +237,7 @@ export function talk(main, key, app, place) {
     if (event.t === "item") put(event.item, event.instead);
     if (event.t === "text") (newsAt = Date.now()), (wait.hidden = true), grow(event);
     if (event.t === "gone") elements.get(event.id)?.remove();
+    if (event.t === "ended" && event.reason !== "failed") elements.delete("notice"); // it stays
     if (event.t === "began") {
       setRuns(true);
       log.querySelectorAll(".cut .buttons").forEach((one) => one.remove());
