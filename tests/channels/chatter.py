@@ -9,7 +9,6 @@ import json
 import signal
 import sys
 from collections.abc import AsyncIterator
-from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -211,11 +210,6 @@ async def events_of(text: str, signals: asyncio.Semaphore) -> AsyncIterator[Even
     elif word == "slow":
         yield TextDelta("Wait for it")
         await asyncio.Event().wait()
-    elif word == "halves":  # what still comes after a Ctrl-C
-        yield TextDelta("one wo")
-        with suppress(asyncio.CancelledError):
-            await asyncio.Event().wait()
-        yield TextDelta("rd more")
     elif word == "pause":
         yield TextDelta("A moment.")
         await signals.acquire()

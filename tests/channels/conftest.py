@@ -27,15 +27,9 @@ class Chat:
         self.descriptor, terminal = os.openpty()
         termios.tcsetwinsize(terminal, (rows, columns))
         os.write(self.descriptor, typed.encode())  # before there is a prompt
-        self.process: Forked[bytes] = Forked(
-            "tests.channels.chatter:main",
-            [str(folder)],
-            env=variables,
-            terminal=True,
-            stdin=terminal,
-            stdout=terminal,
-            stderr=terminal,
-        )
+        ends: Any = dict.fromkeys(("stdin", "stdout", "stderr"), terminal)
+        target = "tests.channels.chatter:main"
+        self.process: Forked[bytes] = Forked(target, [str(folder)], env=variables, terminal=True, **ends)
         os.close(terminal)
 
     def press(self, keys: str) -> None:

@@ -7,8 +7,6 @@ import re
 import signal
 from pathlib import Path
 
-import pytest
-
 from nanoclaw.channels.terminal.window import _FRAMES
 from tests.channels.conftest import Chat, Start
 from tests.channels.screen import Screen
@@ -77,21 +75,15 @@ def test_a_change_shows_twenty_lines_that_fit_the_screen_and_counts_the_rest(sta
     lines = ask(chat, "diff", "Changed.").lines
     first = next(n for n, line in enumerate(lines) if line.startswith("✓ edit_file"))
     assert lines[first] == "✓ edit_file 笔记/很… · +30 −1, 0.01 s #3"
-    assert lines[first + 1 : first + 5] == [
-        "  @@ line 8 @@",
-        "   same",
-        "  -old [2J",
-        "  +new 🎉 0 wide wide wide wide wide wi…",
-    ]
+    beginning = ["  @@ line 8 @@", "   same", "  -old [2J", "  +new 🎉 0 wide wide wide wide wide wi…"]
+    assert lines[first + 1 : first + 5] == beginning
     assert lines[first + 21 : first + 23] == ["  … 13 lines more, /show 3", "Changed."]
     assert "\x1b[32m" in chat.raw and "\x1b[2J" not in chat.raw
 
 
 def test_on_a_narrow_screen_what_is_said_of_a_failure_has_lines_of_its_own(start: Start) -> None:
     lines = ask(start(columns=34), "tools", "It has three lines.").lines
-    at = next(
-        n for n, line in enumerate(lines) if line.startswith("✗ read_file n") and line.endswith("0.02 s, 41 B #2")
-    )
+    at = next(n for n, line in enumerate(lines) if re.fullmatch("✗ read_file n.*0.02 s, 41 B #2", line))
     assert lines[at + 1] == "  there is no notes/x.md"
 
 
@@ -130,9 +122,7 @@ def test_a_list_that_a_tool_keeps_is_one_block_that_changes_in_its_place(start: 
     lines = chat.expect(lambda screen: "All done." in screen.text and idle(screen)).lines
     at = lines.index("to do: 2 of 2 done")
     assert lines[at + 1] == "▸ read [2J" and "\x1b[2J" not in chat.raw
-    assert [line for line in lines if "todo" in line] == ["✗ todo · there is no step 9, 0.01 s, 18 B #4"] or [
-        line for line in lines if "todo" in line
-    ] == ["✗ todo · there is no step 9, 0.01 s #4"]
+    assert [line for line in lines if "todo" in line] == ["✗ todo · there is no step 9, 0.01 s #4"]
 
 
 def test_ctrl_o_shows_the_last_result_as_a_whole_and_gives_back_what_was_typed(start: Start) -> None:
@@ -205,25 +195,9 @@ def test_ctrl_c_by_its_key_or_as_a_signal_stops_the_turn_and_the_chat_goes_on(st
     chat.say("slow")
     chat.expect("Wait for it")
     chat.signal(signal.SIGINT)
-    chat.expect(lambda screen: screen.lines.count("Stopped.") == 2 and idle(screen))
+    lines = chat.expect(lambda screen: screen.lines.count("Stopped.") == 2 and idle(screen)).lines
+    assert lines[-4:-1] == ["stopping … (Ctrl-C again leaves)", "Wait for it", "Stopped."], "it breaks no sentence"
     ask(chat, "hello", "You said: hello")
-
-
-@pytest.mark.parametrize("terminal", ["xterm", "dumb"])
-def test_what_is_said_while_an_answer_grows_breaks_no_word(start: Start, terminal: str) -> None:
-    chat = start(TERM=terminal)
-    chat.press("halves" + ("\n" if terminal == "dumb" else "\r"))
-    chat.expect("\none")
-    chat.signal(signal.SIGINT)
-    screen = chat.expect("word more")
-    assert "stopping … (Ctrl-C again leaves)" in screen.lines
-
-
-def test_a_line_typed_before_the_first_prompt_stands_below_the_greeting(start: Start) -> None:
-    chat = start(typed="hello early\r")
-    screen = chat.expect("You said: hello early")
-    said = [line for line in screen.lines if line.startswith(("nanoclaw", "› hello", "You said"))]
-    assert [line.split()[0] for line in said] == ["nanoclaw", "›", "You"]
 
 
 def test_a_second_ctrl_c_leaves(start: Start) -> None:
@@ -349,19 +323,14 @@ def test_ctrl_c_stops_the_turn_though_something_is_typed(start: Start) -> None:
     chat.expect("› half a thou")
 
 
-def test_greeting_and_notices_break_between_words(start: Start) -> None:
-    chat = start(columns=40)
+def test_greeting_and_notices_break_between_words_and_what_was_typed_before_stands_below(start: Start) -> None:
+    chat = start(columns=40, typed="hello\r")
+    chat.expect(lambda screen: "You said: hello" in screen.text and idle(screen))
     lines = ask(chat, "warn", "notice").lines
-    assert lines[:3] == [
-        "nanoclaw with canned answers, and a",
-        "greeting that is longer than a screen of",
-        "eighty columns",
-    ]
-    assert [line for line in lines if "long l" in line or line.endswith("notice")] == [
-        "· a long long long long long long long",
-        *["long long long long long long long long"],
-        "long long long long long notice",
-    ]
+    greeting = ["nanoclaw with canned answers, and a", "greeting that is longer than a screen of", "eighty columns"]
+    assert lines[1:6] == [*greeting, "› hello", "You said: hello"]
+    notice = ["· a" + 7 * " long", " ".join(8 * ["long"]), 5 * "long " + "notice"]
+    assert [line for line in lines if "long l" in line or line.endswith("notice")] == notice
 
 
 def test_commands_are_completed_and_answered(start: Start) -> None:
@@ -441,6 +410,9 @@ def test_a_dumb_terminal_gets_no_escape_code(start: Start) -> None:
     enter("hang", "⚙ exec sleep 60 …")
     chat.signal(signal.SIGINT)
     chat.expect("Stopped.")
+    enter("slow", "\nWait for")
+    chat.signal(signal.SIGINT)
+    chat.expect("stopping … (Ctrl-C again leaves)\nit\nStopped.")  # that breaks no word
     enter("one\\\ntwo", "You said: one\ntwo")
     chat.press("\x04")
     chat.expect_left()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from nanoclaw.core import events
@@ -46,7 +47,7 @@ class LiveTurns:
         self._notes: dict[str, dict[str, Item]] = {}  # by conversation and id, of the turn that runs, or is about to
         self._growing = set[str]()  # whose news wait for the next flush, which is one for all
         self._flushed = 0.0
-        self._count = 0
+        self._new_id = map("l{}".format, count(1)).__next__
 
     def running(self) -> list[str]:
         return [key for key, turn in self._turns.items() if not turn.is_paused]
@@ -116,14 +117,14 @@ class LiveTurns:
                 self._grow(key, text)
             case events.ToolStarted(call, parent, number):
                 self._close_text(key)
+                self._goes_on(key)
                 self._turn(key).superseded.clear()
-                self._put(key, {"id": _id(call, number), "kind": "tool", "state": "running", **_shown(call, parent)})
+                self._put(key, {**_shown(call, parent, number), "state": "running"})
             case events.ToolProgress(call, text, fraction):
                 self._tell(key, "progress", call=call.id, text=text[-2_000:], fraction=fraction)
             case events.ToolFinished(call, text, is_error, seconds, parent, number, diff, refused):
                 result = {"seconds": round(seconds, 1), "number": number, **of_result(text, diff)}
-                item = {"id": _id(call, number), "kind": "tool", **_shown(call, parent), **result}
-                self._put(key, item | {"state": state_of(is_error, refused)})
+                self._put(key, {**_shown(call, parent, number), **result, "state": state_of(is_error, refused)})
             case events.Notice(text, fraction, is_failure, stays):
                 if fraction is None:
                     if (turn := self._turns.get(key)) and turn.growing:
@@ -153,6 +154,7 @@ class LiveTurns:
         if turn.growing is None:
             if not text.strip():
                 return
+            self._goes_on(key)
             turn.growing, turn.text = render.Growing(), self._new_id()
             self._put(key, {"id": turn.text, "kind": "text", "html": "", "grows": True})
         turn.growing.feed(text)
@@ -188,8 +190,8 @@ class LiveTurns:
         shown = turn.text if turn and is_answer else ""
         self._close_text(key, is_whole=is_answer or not grew)
         notes = self._notes.pop(key, {})
-        if reason == "failed":  # it may be tried again, and says so then
-            notes.pop("notice", None)
+        if reason == "failed" and (last := notes.pop("notice", None)):  # when it is tried again
+            self._notes[key] = {"notice": last}
         if notes:
             self._keep(key, [*notes.values()])
         self._turns.pop(key, None)
@@ -225,16 +227,17 @@ class LiveTurns:
         self._tell(key, "item", item={one: value for one, value in item.items() if one != "source"})
 
     def _note(self, key: str, what: str, text: str, stays: object, fraction: float | None = None) -> None:
-        """Show what the program says of a turn: one such line at a time, but for those that stay."""
-        id_ = self._new_id() if stays else "notice"
+        """Show what the program says of a turn: one line about its progress, and those that stay."""
+        id_ = self._new_id() if stays or key not in self._turns else "notice"
         item = {"id": id_, "kind": "note", "what": what, "text": text, "fraction": fraction, "after": self._mark(key)}
         self._put(key, item)
         if text and fraction is None:
             self._notes.setdefault(key, {})[id_] = item
 
-    def _new_id(self) -> str:
-        self._count += 1
-        return f"l{self._count}"
+    def _goes_on(self, key: str) -> None:
+        """What was said of its progress is past."""
+        if self._notes.get(key, {}).pop("notice", None):
+            self.gone(key, "notice")
 
     def _tell(self, key: str, what: str, **more: Any) -> None:
         self._publish({"c": key, "t": what, **more})
@@ -256,9 +259,6 @@ def of_result(text: str, diff: str) -> Item:
     return {"preview": first[:PREVIEW], "lines": text.count("\n") + 1 if text.strip() else 0, "diff": bool(diff)}
 
 
-def _shown(call: ToolCall, parent: str) -> Item:
-    return {"call": call.id, "name": call.name, "arguments": call.arguments[:ARGUMENTS], "parent": parent}
-
-
-def _id(call: ToolCall, number: int) -> str:
-    return f"c{number}" if number else f"c-{call.id}"
+def _shown(call: ToolCall, parent: str, number: int) -> Item:
+    item = {"id": f"c{number}" if number else f"c-{call.id}", "kind": "tool", "call": call.id, "name": call.name}
+    return {**item, "arguments": call.arguments[:ARGUMENTS], "parent": parent}

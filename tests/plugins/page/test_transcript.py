@@ -32,7 +32,7 @@ async def act(served: Served, browser: Browser, command: str, **more: Any) -> An
 
 async def test_what_was_revised_or_taken_back_is_left_out_and_what_was_broken_off_says_so(tmp_path: Path) -> None:
     hang = Hang("half a")
-    steps = ("Noted.", "I can note it if you wish.", "Two.", "Three.", WRITES, hang)
+    steps = ("Noted.", "I can note it if you wish.", "Two.", "Three.", "NO_REPLY", WRITES, hang)
     async with serving(tmp_path, *steps) as served, served.browser() as browser:
         await ask(served, browser, "The plumber came.")
         assert words(await browser.talk(KEY)) == ["The plumber came.", "<p>I can note it if you wish.</p>"]
@@ -46,6 +46,8 @@ async def test_what_was_revised_or_taken_back_is_left_out_and_what_was_broken_of
         assert (await act(served, browser, "edit", row=last))["text"] == "second"
         await act(served, browser, "edit", row=last, argument="yes, third")
         assert words(await browser.talk(KEY))[-2:] == ["yes, third", "<p>Three.</p>"]
+        await ask(served, browser, "say nothing")
+        assert words(await browser.talk(KEY))[-1] == "say nothing"
         await browser.say(KEY, "write it")
         await hang.reached.wait()
         refused = await browser.client.post("/api/act", json={"c": KEY, "command": "branch"})
@@ -57,33 +59,16 @@ async def test_what_was_revised_or_taken_back_is_left_out_and_what_was_broken_of
         assert broken == "Interrupted, 1 tool had run: this is not complete."
         assert words(talk)[-3:-1] == ["<p>half a</p>", "and more"] and talk["live"] == []
         assert [one["html"] for one in talk["items"] if "interrupted" in one] == ["<p>half a</p>"]
+        while len(notes := [one for one in (await browser.talk(KEY))["items"] if one["kind"] == "note"]) < 2:
+            pass
+        assert [one["text"] for one in notes] == ["(nothing to say)", "wrote bird.txt"]
         assert (await act(served, browser, "retry"))["done"] == ["wrote bird.txt"]
         rows = [one["row"] for one in talk["items"] if one["kind"] == "said" and "row" in one]
         done = await act(served, browser, "rewind", row=rows[-1], sure=True)
         assert done["text"] == "write it" and not (tmp_path / "workspace" / "bird.txt").exists()
-        assert not [one for one in (await browser.talk(KEY))["items"] if one["kind"] == "broken"]
+        left = [one for one in (await browser.talk(KEY))["items"] if one["kind"] in ("broken", "note")]
+        assert [one["text"] for one in left] == ["(nothing to say)"]
         assert (await browser.get("/api/talks", words="write"))["found"] == []
-
-
-async def noted(browser: Browser, count: int) -> list[dict[str, Any]]:
-    """What is shown once so many remarks of the program are."""
-    items = list[dict[str, Any]]()
-    while sum(one["kind"] == "note" for one in items) < count:
-        items = (await browser.talk(KEY))["items"]
-    return items
-
-
-async def test_what_the_program_remarked_is_there_after_a_reload_until_it_is_taken_back(tmp_path: Path) -> None:
-    async with serving(tmp_path, "Hello.", WRITES, "Done.", "NO_REPLY") as served, served.browser() as browser:
-        await ask(served, browser, "hi")
-        await ask(served, browser, "write it")
-        await ask(served, browser, "say nothing")
-        items = await noted(browser, 2)
-        kinds = ["said", "text", "said", "tool", "text", "note", "said", "note"]
-        assert [one["kind"] for one in items] == kinds
-        assert [one["text"] for one in items if one["kind"] == "note"] == ["wrote bird.txt", "(nothing to say)"]
-        await act(served, browser, "rewind", row=items[2]["row"], sure=True)
-        assert [one["kind"] for one in (await browser.talk(KEY))["items"]] == kinds[:2]
 
 
 async def test_what_two_restarts_broke_off_says_so_and_goes_on(tmp_path: Path) -> None:
@@ -138,7 +123,9 @@ async def test_files_that_nothing_can_be_read_of_stay_with_their_message(tmp_pat
             return str(sent.json()["id"])
 
         await ask(served, browser, "", files=[await upload(one) for one in files])
-        said, *remarks, answer = await noted(browser, 1)
+        while len(items := (await browser.talk(KEY))["items"]) < 3:
+            pass
+        said, *remarks, answer = items
         assert said["text"] == "" and said["names"] == [*files]
         assert "core.bin" in str(remarks) and {one["what"] for one in remarks} == {"notice failure"}
         assert answer["html"] == "<p>Three files.</p>"
