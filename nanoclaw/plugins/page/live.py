@@ -235,7 +235,7 @@ class LiveTurns:
             self._notes.setdefault(key, {})[id_] = item
 
     def _goes_on(self, key: str) -> None:
-        """What was said of its progress is past."""
+        """Take away what was said of its progress: that is past."""
         if self._notes.get(key, {}).pop("notice", None):
             self.gone(key, "notice")
 
