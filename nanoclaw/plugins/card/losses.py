@@ -7,9 +7,12 @@ import stat
 from collections.abc import Collection
 from contextlib import suppress
 from functools import cached_property
+from hashlib import sha1
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import NamedTuple
 
+from nanoclaw.beneath.paths import open_again
 from nanoclaw.snapshots.copies import FileCopies, name_of
 from nanoclaw.snapshots.listing import FileListing, changes, identity
 
@@ -172,14 +175,16 @@ class Judge:
         name = path.rpartition("/")[2]
         if name.endswith(_BUILT_FILES) or (name in _LOCKS and path in self._after.files):
             return True
-        content = self._content(path)
-        return (content is not None and content.startswith(_PROGRAMS)) or path.startswith(self._moved_on)
+        if (content := self._content(path)) is None:
+            return False
+        moved_on = (one for one in self._moved_on if path.startswith(f"{one}/"))
+        return content.startswith(_PROGRAMS) or any(_has_blob(f"{one}/.git", content) for one in moved_on)
 
     @cached_property
-    def _moved_on(self) -> tuple[str, ...]:
+    def _moved_on(self) -> set[str]:
         """Folders in which git did something."""
         was, now = self._before.marks, self._after.marks
-        return tuple(f"{path.rpartition('/.git/')[0]}/" for path, one in was.items() if _differs(one, now.get(path)))
+        return {path.rpartition("/.git/")[0] for path, one in was.items() if _differs(one, now.get(path))}
 
     def _content(self, path: str) -> bytes | None:
         found = self._before.files[path]
@@ -199,6 +204,23 @@ def _is_cut(was: os.stat_result, now: os.stat_result) -> bool:
 
 def _differs(one: os.stat_result, other: os.stat_result | None) -> bool:
     return other is not None and one.st_ctime_ns != other.st_ctime_ns
+
+
+def _has_blob(git: str, content: bytes) -> bool:
+    """True if a repository has a content among its objects. Git isn't asked: a repository's settings can have it run
+    programs."""
+    name = sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+    objects = Path(os.path.realpath(git), "objects")
+    return (objects / name[:2] / name[2:]).is_file() or any(
+        _has_name(one, bytes.fromhex(name)) for one in objects.glob("pack/*.idx")
+    )
+
+
+def _has_name(index: Path, name: bytes) -> bool:
+    """True if the index of a pack has an object's name."""
+    with suppress(OSError, ValueError), open_again(index) as file, mmap(file.fileno(), 0, access=ACCESS_READ) as names:
+        return names.find(name) >= 0
+    return False
 
 
 def _read(path: str) -> bytes | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -325,3 +326,16 @@ async def test_a_command_that_only_looks_can_write_nothing_and_no_copies_are_mad
         await program.ask("Write")
         assert (tmp_path / "snapshots").exists()
         assert {"new.txt", "sorted.txt", "once.txt", "1x"} <= {one.name for one in program.workspace.iterdir()}
+
+
+async def test_what_git_does_not_have_counts_though_git_did_something_too(tmp_path: Path) -> None:
+    steps = [call("exec", {"command": f"git add {name} && rm *.txt"}) for name in ("five.txt four.txt", "five.txt")]
+    async with running(tmp_path, ScriptedProvider(steps[0], "Fine.", steps[1], "Well?")) as program:
+        fill(program, "plan.md")
+        for words in ("init -q", "add plan.md"):
+            subprocess.run(["git", "-C", str(program.workspace), *words.split()], check=True)
+        for answer in ("Fine.", "deletes 4 files (`four.txt`, `one.txt`, `three.txt` and 1 more)"):
+            for name in NAMES:
+                (program.workspace / name).write_text(f"{answer} {name}")
+            assert answer in await program.ask("Go")
+        assert there(program) == NAMES[:4]
