@@ -16,7 +16,7 @@ from nanoclaw.core.events import Receipt
 from nanoclaw.core.messages import AssistantMessage, ToolCall
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
 from tests.plugins.card.test_card import NAMES, fill, rm, texts, there
-from tests.program import NOON, results, running
+from tests.program import NOON, Program, results, running
 
 ALL_GONE = {"command": "r=rm; $r -f *.txt"}
 
@@ -335,7 +335,11 @@ async def test_what_git_does_not_have_counts_though_git_did_something_too(tmp_pa
         for words in ("init -q", "add plan.md"):
             subprocess.run(["git", "-C", str(program.workspace), *words.split()], check=True)
         for answer in ("Fine.", "deletes 4 files (`four.txt`, `one.txt`, `three.txt` and 1 more)"):
-            for name in NAMES:
-                (program.workspace / name).write_text(f"{answer} {name}")
+            fill_differently(program, answer)
             assert answer in await program.ask("Go")
         assert there(program) == NAMES[:4]
+
+
+def fill_differently(program: Program, text: str) -> None:
+    for name in NAMES:
+        (program.workspace / name).write_text(f"{text} {name}")
