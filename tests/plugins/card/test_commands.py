@@ -332,12 +332,16 @@ async def test_what_git_does_not_have_counts_though_git_did_something_too(tmp_pa
     steps = [call("exec", {"command": f"git add {name} && rm *.txt"}) for name in ("five.txt four.txt", "five.txt")]
     async with running(tmp_path, ScriptedProvider(steps[0], "Fine.", steps[1], "Well?")) as program:
         fill(program, "plan.md")
-        for words in ("init -q", "add plan.md"):
-            subprocess.run(["git", "-C", str(program.workspace), *words.split()], check=True)
+        git(program, "init", "-q")
+        git(program, "add", "plan.md")
         for answer in ("Fine.", "deletes 4 files (`four.txt`, `one.txt`, `three.txt` and 1 more)"):
             fill_differently(program, answer)
             assert answer in await program.ask("Go")
         assert there(program) == NAMES[:4]
+
+
+def git(program: Program, *words: str) -> None:
+    subprocess.run(["git", "-C", str(program.workspace), *words], check=True)
 
 
 def fill_differently(program: Program, text: str) -> None:
