@@ -259,7 +259,7 @@ async def test_a_quote_answers_it_after_other_things_were_said(tmp_path: Path) -
         assert said(program) == ["The person answered in words of their own: the one of the garage"]
 
 
-@pytest.mark.parametrize("end", ["/stop", "/new"])
+@pytest.mark.parametrize("end", ["/stop", "stop", "/new"])
 async def test_a_stop_and_a_new_conversation_end_it(tmp_path: Path, end: str) -> None:
     async with running(tmp_path, ScriptedProvider(ask(), "Hello.")) as program:
         await program.ask("Paint the door")

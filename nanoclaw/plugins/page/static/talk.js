@@ -206,7 +206,9 @@ export function talk(main, key, app, place) {
   function markLast() {
     log.querySelectorAll(".is-last").forEach((one) => one.classList.remove("is-last"));
     if (isLater) return;
-    for (const kind of ["said", "text"]) [...log.querySelectorAll(`:scope > .${kind}[data-row]`)].at(-1)?.classList.add("is-last");
+    const [said, text] = ["said", "text"].map((kind) => [...log.querySelectorAll(`:scope > .${kind}[data-row]`)].at(-1));
+    said?.classList.add("is-last");
+    if (!said || said.compareDocumentPosition(text || said) & 4) text?.classList.add("is-last"); // of that message
   }
 
   function heard({ id, event, afresh, state, since }) {
