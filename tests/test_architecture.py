@@ -390,7 +390,7 @@ OPENERS: dict[str, tuple[str, ...]] = {
     ),
     "data of the package": (
         *("providers.names", "providers.prices", "providers.catalogue", "time_words.lexicon", "bootstrap_files"),
-        *("start.opening", "plugins.browse.session", "plugins.tool_search.ranking"),
+        *("start.opening", "plugins.claims.promises", "plugins.browse.session", "plugins.tool_search.ranking"),
         *(
             "plugins.schedule.requests",
             "plugins.memory.contradictions",

@@ -1,15 +1,18 @@
-"""Answers that say more than was done are sent back once, then shown with a note from the program."""
+"""Answers that say more than was done, or promise what nothing wakes the assistant for, are sent back once, then shown
+with a note from the program."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from datetime import datetime
 from functools import cache, lru_cache
 from pathlib import Path
 
 from nanoclaw.core.messages import Effect, ToolResult, UserMessage
 from nanoclaw.core.plugin import Answer, Filter, Host, Plugin, TryAgain, Turn
 from nanoclaw.outside_text import own_words
+from nanoclaw.plugins.claims.promises import days, promised
 
 LONGEST_TASK = 1000
 """Characters of a request; of a longer one the end of its last paragraph is looked at, all else is an attached text."""
@@ -200,6 +203,10 @@ REMARK = (
     "{fact}. If your answer says or promises that it was done, do it now with a tool, or tell the person that it was "
     "not done. If it says nothing of the kind, give the same answer again."
 )
+PROMISE = (
+    "Your answer promises “{}”, but nothing wakes you then: no job was made. Set one with cron now (a reminder, or a "
+    "task that does the work), or answer without that promise. If it promises nothing, give the same answer again."
+)
 
 
 class Claims(Plugin):
@@ -218,9 +225,15 @@ class Claims(Plugin):
     async def before_answer(self, answer: Answer, turn: Turn) -> TryAgain | None:
         if turn.origin != "person" or not turn.profile.acts or not answer.text.strip() or answer.files:
             return None
-        if not (fact := self._fact(answer.text, turn)) or self._is_planned(turn):
+        if fact := self._fact(answer.text, turn):
+            said = TryAgain(REMARK.format(fact=f"{fact[0].upper()}{fact[1:]}"), f"(nanoclaw: {fact}.)")
+        elif sentence := promised(_asked(turn)[0], answer.text, self._host.now()):
+            if turn.role != "owner" or self._has_job(sentence, turn):
+                return None
+            said = TryAgain(PROMISE.format(sentence), f"(nanoclaw: nothing was set for “{sentence}”.)")
+        else:
             return None
-        return TryAgain(REMARK.format(fact=f"{fact[0].upper()}{fact[1:]}"), f"(nanoclaw: {fact}.)")
+        return None if self._is_planned(turn) else said
 
     def _is_planned(self, turn: Turn) -> bool:
         """In plan mode the answer is a plan, and the person reads below it that nothing is changed."""
@@ -248,6 +261,18 @@ class Claims(Plugin):
         if schedule := self._host.get("schedule"):
             yield from schedule.table().splitlines()
         yield from turn.system.splitlines()
+
+    def _has_job(self, sentence: str, turn: Turn) -> bool:
+        """True if the turn changed a job or the heartbeat's checklist, a job is due on a day that is named, or none can
+        be made."""
+        targets = (one.target for one in turn.effects if one.state in ("begun", "done"))
+        schedule, now = self._host.get("schedule"), self._host.now()
+        if schedule is None or any(target.startswith("job ") or target == "HEARTBEAT.md" for target in targets):
+            return True
+        dues = [job["due"] for job in schedule.data()["jobs"] if job["due"] and job["state"] == "active"]
+        set_for = {datetime.fromisoformat(due).astimezone(now.tzinfo).date() for due in dues}
+        is_told = bool(set_for) and not set_for.isdisjoint(days(sentence, now, schedule.zone))
+        return is_told or "cron" not in self._host.tools(turn.profile)
 
 
 class _HeldBack:
