@@ -12,7 +12,6 @@ from pathlib import Path
 from nanoclaw.core.messages import Effect, ToolResult, UserMessage
 from nanoclaw.core.plugin import Answer, Filter, Host, Plugin, TryAgain, Turn
 from nanoclaw.outside_text import own_words
-from nanoclaw.plugins.claims.promises import days, promised
 
 LONGEST_TASK = 1000
 """Characters of a request; of a longer one the end of its last paragraph is looked at, all else is an attached text."""
@@ -209,6 +208,12 @@ PROMISE = (
 )
 
 
+_MAY_PROMISE = re.compile(
+    "(?i)['’](?:ll|m|re) |will |shall |going|let me|from me|ich |von mir|je |[aei]r[éò]|voy a|t[ei] |lhe |vos |vou |[aei]rei|我|ます"
+)
+"""A quick look: all hints of forms.json, and more."""
+
+
 class Claims(Plugin):
     name = "claims"
 
@@ -226,14 +231,20 @@ class Claims(Plugin):
         if turn.origin != "person" or not turn.profile.acts or not answer.text.strip() or answer.files:
             return None
         if fact := self._fact(answer.text, turn):
-            said = TryAgain(REMARK.format(fact=f"{fact[0].upper()}{fact[1:]}"), f"(nanoclaw: {fact}.)")
-        elif sentence := promised(_asked(turn)[0], answer.text, self._host.now()):
-            if turn.role != "owner" or self._has_job(sentence, turn):
-                return None
-            said = TryAgain(PROMISE.format(sentence), f"(nanoclaw: nothing was set for “{sentence}”.)")
+            said: TryAgain | None = TryAgain(REMARK.format(fact=f"{fact[0].upper()}{fact[1:]}"), f"(nanoclaw: {fact}.)")
+        elif turn.role == "owner" and _MAY_PROMISE.search(answer.text):
+            said = self._promises(answer.text, turn)
         else:
             return None
         return None if self._is_planned(turn) else said
+
+    def _promises(self, answer: str, turn: Turn) -> TryAgain | None:
+        from nanoclaw.plugins.claims.promises import promised
+
+        sentence = promised(_asked(turn)[0], answer, self._host.now())
+        if not sentence or self._has_job(sentence, turn):
+            return None
+        return TryAgain(PROMISE.format(sentence), f"(nanoclaw: nothing was set for “{sentence}”.)")
 
     def _is_planned(self, turn: Turn) -> bool:
         """In plan mode the answer is a plan, and the person reads below it that nothing is changed."""
@@ -265,6 +276,8 @@ class Claims(Plugin):
     def _has_job(self, sentence: str, turn: Turn) -> bool:
         """True if the turn changed a job or the heartbeat's checklist, a job is due on a day that is named, or none can
         be made."""
+        from nanoclaw.plugins.claims.promises import days
+
         targets = (one.target for one in turn.effects if one.state in ("begun", "done"))
         schedule, now = self._host.get("schedule"), self._host.now()
         if schedule is None or any(target.startswith("job ") or target == "HEARTBEAT.md" for target in targets):
