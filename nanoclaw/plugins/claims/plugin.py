@@ -209,7 +209,8 @@ PROMISE = (
 
 
 _MAY_PROMISE = re.compile(
-    "(?i)['’](?:ll|m|re) |will |shall |going|let me|from me|ich |von mir|je |[aei]r[éò]|voy a|t[ei] |lhe |vos |vou |[aei]rei|我|ます"
+    "(?i)['’](?:ll|m|re)|will |shall |going|let me|from me|ich |von mir|je |voy a|t[ei] |lhe |vos |vou "
+    "|[aei]r(?:[éò]|ei)|我|ます"
 )
 """A quick look: all hints of forms.json, and more."""
 
