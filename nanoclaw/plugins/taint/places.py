@@ -248,7 +248,8 @@ _HEADING = re.compile(rf"(?m)^(?:\./)?((?:{'|'.join(INBOXES)})(?:/[^\n]*)?):$")
 """A folder above its files, as `ls -R` shows it."""
 
 _LOOKS_THROUGH = re.compile(
-    r"\b(?:find|fd|rg|ag|ack|walk|r?glob)\b|\bls\b[^|;&\n]*\s-\w*R|\bgrep\b[^|;&\n]*\s-(?:-\w*recursive|\w*[rR])"
+    r"\b(?:find|fd|rg|ag|ack|xargs|walk|r?glob|listdir|scandir|iterdir)\b|(?:\$\(|`) *ls\b"
+    r"|\bls\b[^|;&\n]*\s-\w*R|\bgrep\b[^|;&\n]*\s-(?:-\w*recursive|\w*[rR])"
 )
 
 
