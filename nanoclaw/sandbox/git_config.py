@@ -61,7 +61,7 @@ def harmless(text: str, may_work_in: Callable[[str], bool]) -> Harmless:
         elif entry := _ENTRY.fullmatch(line):
             key, value = entry[1].lower(), entry[2] or ""
             is_away = (section, key) == ("core", "worktree") and not may_work_in(value)
-            if is_away or not _is_harmless(section, name or "", key, value):
+            if is_away or not is_harmless(section, name or "", key, value):
                 taken.append(".".join(filter(None, (section, name, key))))
                 continue
         elif not _NOTHING.fullmatch(line):
@@ -71,7 +71,7 @@ def harmless(text: str, may_work_in: Callable[[str], bool]) -> Harmless:
     return Harmless("\n".join(kept), tuple(dict.fromkeys(taken)))
 
 
-def _is_harmless(section: str, name: str, key: str, value: str) -> bool:
+def is_harmless(section: str, name: str, key: str, value: str) -> bool:
     if section in _WHOLE:
         return True
     if key in ("url", "pushurl") and re.match(r"-|[\w+.-]+::", value):  # these are programs with arguments

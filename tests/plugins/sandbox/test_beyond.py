@@ -207,3 +207,8 @@ def test_what_is_enough_is_read_from_the_command(tmp_path: Path, command: str, w
     named = re.findall(r"(?:~|\$HOME)/Downloads[^ *]*", command)
     found = wording.opening(command, {one.rstrip("/"): tmp_path / one for one in named})
     assert (found.words if found else "") == words
+
+
+@pytest.mark.parametrize(("command", "is_one"), EXAMPLES["settings of git"])
+def test_an_hours_yes_for_settings_of_git_covers_the_harmless_ones(command: str, *, is_one: bool) -> None:
+    assert (wording.scope(command) is not None) == is_one
