@@ -13,9 +13,8 @@ from nanoclaw.start import secrets_file
 from nanoclaw.start.build import change_settings
 from nanoclaw.start.config import Config, load
 
-EXAMPLES = (
-    "such as openai/gpt-5, anthropic/claude-sonnet-4-5, ollama/NAME, or local/qwen2.5-coder-1.5b, which needs no key"
-)
+EXAMPLES = "such as openai/gpt-5,\n   anthropic/claude-sonnet-4-5,\n   ollama/NAME or, without a key,\n   "
+EXAMPLES += "local/qwen2.5-coder-1.5b"
 
 
 def needed(config: Config) -> str:
