@@ -117,7 +117,7 @@ class PlanCard(Plugin):
             return self._question(call, turn)
         if call.name == "message" and _is_to_new_person(call, self._host):
             return Ask(f"Write to {quoted(str(call.arguments['to']))}, to whom you have not written before?")
-        if call.name in ("write_file", "edit_file") and _shrinks(call.arguments, turn, self._host.workspace):
+        if call.name in ("write_file", "edit_file") and _shrinks(call.arguments, turn, self._host):
             return Ask(f"Take away more than half of {quoted(str(call.arguments['path']))}? /undo brings it back.")
         return None
 
@@ -255,15 +255,15 @@ class PlanCard(Plugin):
         return known
 
 
-def _shrinks(given: Mapping[str, Any], turn: Turn, workspace: Path) -> bool:
+def _shrinks(given: Mapping[str, Any], turn: Turn, host: Host) -> bool:
     """True for a change that takes away more than half of a file which the turn did not make."""
-    from nanoclaw.beneath.paths import name_beneath
+    from nanoclaw.beneath.paths import name_beneath, resolve
 
     path = str(given.get("path", ""))
-    name = name_beneath(workspace, path) or path
+    name = name_beneath(host.workspace, path) or path
     made = {one.target for one in turn.effects if one.kind == "file" and one.before == ""}
     try:
-        file = (workspace / name).stat()
+        file = resolve(host.reach, path, for_writing=True).stat()
     except (OSError, ValueError):
         return False  # the tool says what is wrong with it
     old = file.st_size if name not in (*made, "HEARTBEAT.md") and stat.S_ISREG(file.st_mode) else 0
