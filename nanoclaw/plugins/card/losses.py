@@ -16,6 +16,7 @@ from nanoclaw.beneath.paths import open_again
 from nanoclaw.snapshots.copies import FileCopies, name_of
 from nanoclaw.snapshots.listing import FileListing, changes, identity
 
+SMALL = 200  # bytes of a file that may be written anew without asking
 _REMADE_WORDS = (
     "node_modules __pycache__ .venv venv .tox .nox .pytest_cache .mypy_cache .ruff_cache .next .nuxt .gradle"
     " .parcel-cache .turbo .eggs .ipynb_checkpoints bower_components .cache .tmp tmp .git"
@@ -44,11 +45,12 @@ _PACKED = (".gz", ".xz", ".bz2", ".zst", ".lz4", ".Z")
 
 class Lost(NamedTuple):
     """A file of the workspace that a command took away (`left` is None), or left less of. `copy` is the name of its
-    copy; '' if there is none."""
+    copy; '' if there is none. One that `is_cut` had more than a few words, and has less than half of them."""
 
     path: str
     left: int | None
     copy: str
+    is_cut: bool = False
 
 
 def is_remade(name: str, beside: Collection[str]) -> bool:
@@ -141,8 +143,8 @@ class Judge:
 
     def _lost(self, path: str) -> Lost:
         found, left = self._before.files[path], self._after.files.get(path)
-        has_copy = self._copies.has(found)
-        return Lost(path, left.st_size if left else None, name_of(found) if has_copy else "")
+        copy = name_of(found) if self._copies.has(found) else ""
+        return Lost(path, left.st_size if left else None, copy, is_cut=left is not None and found.st_size > SMALL)
 
     def _moved(self, lost: list[str], places: list[str]) -> dict[str, str]:
         """Files whose content exists elsewhere, and where: under another name, in a copy, or packed."""

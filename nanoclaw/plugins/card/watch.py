@@ -88,8 +88,8 @@ class CommandWatch:
             return False
 
     def goes_far(self, losses: Losses, free: int) -> bool:
-        """True for more than `free` losses, and for a repository."""
-        return len(losses.lost) > max(0, free) or any(one.path.endswith("/.git") for one in losses.lost)
+        """True for more than `free` losses, and for a file that is cut short and a repository."""
+        return len(losses.lost) > max(0, free) or any(one.is_cut or one.path.endswith("/.git") for one in losses.lost)
 
     def forget(self) -> None:
         self._copies.forget()

@@ -125,8 +125,8 @@ async def test_a_card_waits_over_a_restart_and_the_yes_of_the_next_process_does_
         ("rm -r photos", "deletes 6 files (`photos/0.jpg`, `photos/1.jpg`, `photos/2.jpg` and 3 more)"),
         ("r=rm; $r *.txt", "deletes 5 files (`five.txt`, `four.txt`, `one.txt` and 2 more)"),
         ("python3 -c 'import os; [os.unlink(p) for p in os.listdir() if p[-4:] == \".txt\"]'", "deletes 5 files"),
-        ("rm photos/[0-2].jpg; echo > long.md", "; takes away most of 1 file (`long.md`)"),
-        ("rm photos/[0-2].jpg; ln -sf one.txt long.md", "; takes away most of 1 file (`long.md`)"),
+        ("echo > long.md", "takes away most of 1 file (`long.md`)"),
+        ("ln -sf one.txt long.md", "takes away most of 1 file (`long.md`)"),
         ("rm -r photos; echo > photos", "deletes 6 files"),
     ],
 )

@@ -11,7 +11,7 @@ from nanoclaw.plugins.card.losses import Lost
 from tests.plugins.card.workspace import lost_by, made
 
 LINES = json.loads((Path(__file__).parent / "lines.json").read_text())
-"""Lines with labels that were written before the judge, but for ten that cut a file short, which counts as deleted."""
+"""Lines with labels that were written before the judge; it was made with others and first tried on these when done."""
 
 
 @pytest.fixture(scope="module")
@@ -20,7 +20,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def goes_far(lost: list[Lost]) -> bool:
-    return len(lost) > 3
+    return any(one.left is not None for one in lost) or len(lost) > 3
 
 
 def test_lines_lose_what_their_label_says(tmp_path: Path, template: Path) -> None:
