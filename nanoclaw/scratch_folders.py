@@ -37,9 +37,9 @@ def remove_left_over() -> int:
 
 def remove(path: str) -> None:
     """Remove a folder, as far as that goes, however deep a command has nested what is in it. Blocks."""
-    try:
+    with suppress(RecursionError):
         shutil.rmtree(path, ignore_errors=True)  # goes by descriptors: no link leads it elsewhere
-    except RecursionError:
+    if os.path.lexists(path):  # deeper than the stack or the descriptors of this process go
         import subprocess
 
         with suppress(OSError):

@@ -1,6 +1,7 @@
 """Folders for a while: those of processes that were killed are removed, and nothing else."""
 
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -41,3 +42,15 @@ def test_what_a_killed_program_left_is_removed_nothing_else(tmp_path: Path, monk
         "nanoclaw-exec-4.5-file",
     }
     assert (tmp_path / "precious" / "file").exists()
+
+
+def test_a_folder_is_removed_that_is_nested_deeper_than_a_process_may_have_descriptors(tmp_path: Path) -> None:
+    most, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    place = tmp_path / "top"
+    place.joinpath(*"d" * 300).mkdir(parents=True)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (200, hard))
+    try:
+        scratch_folders.remove(str(place))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    assert not place.exists()
