@@ -73,7 +73,7 @@ def test_a_terminal_that_comes_back_shows_once_what_another_was_shown_meanwhile(
     home: Home, server: ModelServer, url: str, gateway: Running, token: Path, start: Start, other: Home, is_far: bool
 ) -> None:
     where, options = (other, ("attach", url, "--token-file", str(token))) if is_far else (home, ())
-    server.script(events(delta(content="A heron can"), done=False, hang=True), says("It can fly."), says("A bittern."))
+    server.script(events(delta(content="A heron can "), done=False, hang=True), says("It can fly."), says("A bittern."))
     with closing(Running(where, *options)) as asks, closing(Running(where, *options)) as looks:
         looks.expect("> ")
         asks.expect("> ")

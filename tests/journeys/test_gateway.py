@@ -113,7 +113,7 @@ def test_all_terminals_of_a_conversation_see_what_is_said_in_one(home: Home, ser
 
 def test_a_question_can_be_stopped_from_its_terminal(home: Home, server: ModelServer, start: Start) -> None:
     gateway = start("gateway")
-    server.script(events(delta(content="An endless story"), done=False, hang=True))
+    server.script(events(delta(content="An endless story "), done=False, hang=True))
     asking = Running(home, "-m", "tell me")
     try:
         asking.expect("An endless story")
@@ -131,7 +131,7 @@ def test_a_client_that_is_killed_costs_nothing_and_its_answer_is_kept(
     home: Home, server: ModelServer, start: Start
 ) -> None:
     start("gateway")
-    hanging, here = events(delta(content="A long"), done=False, hang=True), says("Still here.")
+    hanging, here = events(delta(content="A long "), done=False, hang=True), says("Still here.")
     server.script(hanging, here, here)  # which of the two is asked first depends on how quickly a program starts
     asking = Running(home, "-m", "tell me", "--session", "left")
     asking.expect("A long")
@@ -215,7 +215,7 @@ def test_a_gateway_ends_cleanly_and_leaves_its_turn_to_the_next(
     home: Home, server: ModelServer, start: Start, number: signal.Signals
 ) -> None:
     gateway, asking = start("gateway"), Running(home, "-m", "go")
-    server.script(events(delta(content="Half"), done=False, hang=True), says("All of it."))
+    server.script(events(delta(content="Half "), done=False, hang=True), says("All of it."))
     asking.expect("Half")
     gateway.process.send_signal(number)
     assert gateway.ended() == 0
