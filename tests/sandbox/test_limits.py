@@ -58,8 +58,7 @@ def test_a_command_of_too_many_processes_is_ended_and_leaves_none(tmp_path: Path
     code = f"import os, signal, time\n{BOMBS[kind]}\ntime.sleep(60) # {mark}"
     ended = run(tmp_path, level, python(code), Allowance(20), FEW)
     # the kernel counts for others than root, at level full: there is just no further one
-    if os.geteuid() == 0 or level != "full":
-        assert ended.why == "processes", ended
+    assert ended.why == "processes", ended
     assert end_marked(mark) == []
 
 
@@ -81,10 +80,11 @@ def test_nothing_is_left_of_a_command_when_the_program_is_killed(tmp_path: Path,
 
 @at_each_level
 def test_threads_are_bounded_too(tmp_path: Path, level: str) -> None:
+    if os.geteuid() and level == "full":
+        pytest.skip("the kernel's own limit holds there, and ends nothing")
     code = "import threading, time\nfor n in range(500): threading.Thread(target=time.sleep, args=(60,)).start()"
     ended = run(tmp_path, level, f"{python(code)} 2>/dev/null & sleep 60", Allowance(20), FEW)
-    if os.geteuid() == 0 or level != "full":
-        assert ended.why == "processes", ended
+    assert ended.why == "processes", ended
 
 
 @at_each_level
