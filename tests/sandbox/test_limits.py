@@ -58,7 +58,8 @@ def test_a_command_of_too_many_processes_is_ended_and_leaves_none(tmp_path: Path
     code = f"import os, signal, time\n{BOMBS[kind]}\ntime.sleep(60) # {mark}"
     ended = run(tmp_path, level, python(code), Allowance(20), FEW)
     # the kernel counts for others than root, at level full: there is just no further one
-    assert ended.why == "processes", ended
+    if os.geteuid() == 0 or level != "full":
+        assert ended.why == "processes", ended
     assert end_marked(mark) == []
 
 
