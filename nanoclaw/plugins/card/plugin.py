@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 DELETIONS = 3
 """Files that one turn may delete without asking."""
 
-SMALL = 200  # bytes of a file that may be written anew without asking
-
 FILE_CHANGES = "file_changes"
 """The tool that makes the file changes that commands were kept from making, after a yes; hidden from models."""
 
@@ -258,6 +256,7 @@ class PlanCard(Plugin):
 def _shrinks(given: Mapping[str, Any], turn: Turn, host: Host) -> bool:
     """True for a change that takes away more than half of a file which the turn did not make."""
     from nanoclaw.beneath.paths import name_beneath, resolve
+    from nanoclaw.plugins.card.losses import SMALL, shrinks
 
     path = str(given.get("path", ""))
     name = name_beneath(host.workspace, path) or path
@@ -269,7 +268,7 @@ def _shrinks(given: Mapping[str, Any], turn: Turn, host: Host) -> bool:
     old = file.st_size if name not in (*made, "HEARTBEAT.md") and stat.S_ISREG(file.st_mode) else 0
     gone, new = (len(str(given.get(name, "")).encode()) for name in ("old", "new"))
     left = len(str(given["content"]).encode()) if "content" in given else old - gone + new
-    return old > SMALL and left * 2 < old
+    return old > SMALL and shrinks(old, left)
 
 
 def _is_to_new_person(call: CheckedCall, host: Host) -> bool:
