@@ -20,6 +20,7 @@ from nanoclaw.core.errors import ChannelError
 from nanoclaw.core.messages import Address, ModelRequest, Outbound, UserMessage
 from nanoclaw.providers.scripted import Hang, ScriptedProvider, Step, call
 from tests.program import NOON, HandClock, Program, config_of, running
+from tests.virtual_time import skip
 
 SECONDS = 100.0
 """Until which what is expected must be there."""
@@ -133,10 +134,14 @@ class Scene:
         await self.program.app.delivery.flush(self.service.name)
 
     async def tries(self) -> None:
-        """Try to send what waits, until the program has seen that nothing can be sent."""
+        """Try to send what waits, until the program has seen that nothing can be sent. A channel that waits for its
+        connection, as Matrix and XMPP do for 20 s, has waited long enough."""
         delivery = self.program.app.delivery
         while not delivery._lines[self.service.name].is_down:
-            await delivery.flush(self.service.name)
+            trying = asyncio.create_task(delivery.flush(self.service.name))
+            if not (await asyncio.wait({trying}, timeout=0.1))[0]:
+                skip(20)
+            await trying
 
     def asked(self) -> list[str]:
         """What the model was asked by people."""
