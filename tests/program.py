@@ -4,15 +4,16 @@ collects what is sent."""
 import asyncio
 import os
 import tempfile
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 from zoneinfo import ZoneInfo
 
 from nanoclaw.core.app import App
@@ -26,6 +27,7 @@ from nanoclaw.core.provider import Provider
 from nanoclaw.core.tool import tool
 from nanoclaw.sandbox.sandbox import find_strength
 from nanoclaw.sandbox.view import Grants
+from nanoclaw.start import opening
 from nanoclaw.start.build import BUILT_IN, _names, bring_up, build, classes
 from nanoclaw.start.config import Config, load
 from nanoclaw.start.opening import open_store
@@ -271,13 +273,18 @@ def _new_store(names: tuple[str, ...]) -> bytes:
         return store.path.read_bytes()
 
 
-def lay_new_store(root: Path, names: Iterable[str] = tuple(BUILT_IN)) -> None:
-    """Give a home without a store that of `_new_store`: to make one takes half of a short test. Tests of whole
-    processes begin without."""
-    if not list(root.glob("state.db*")):
-        file = root / "state.db"
-        file.touch(0o600)
-        file.write_bytes(_new_store(tuple(names)))
+@contextmanager
+def new_store_laid(root: Path, names: Iterable[str] = tuple(BUILT_IN)) -> Iterator[None]:
+    """A home without a store is given that of `_new_store`, and known to be whole meanwhile: to make one takes half of
+    a short test, and to look at every row of it a sixth. Tests of whole processes begin without."""
+    if list(root.glob("state.db*")):
+        yield
+        return
+    file = root / "state.db"
+    file.touch(0o600)
+    file.write_bytes(_new_store(tuple(names)))
+    with patch.object(opening, "is_undamaged", lambda path: True):
+        yield
 
 
 @asynccontextmanager
@@ -313,10 +320,10 @@ async def running(
         chosen = [*(_names(config) if chosen is None else chosen), *extra]
     left_out = BUILT_IN.keys() & without  # whichever are there
     off = {*left_out, *config.plugins.off}
-    if not makes_store:
-        lay_new_store(root, (name for name in BUILT_IN if name not in off and (chosen is None or name in chosen)))
+    made = (name for name in BUILT_IN if name not in off and (chosen is None or name in chosen))
     channels = None if gateway else [own, *others]
-    app = build(config, provider=providers, channels=channels, clock=now, plugins=chosen, without=left_out)
+    with nullcontext() if makes_store else new_store_laid(root, made):
+        app = build(config, provider=providers, channels=channels, clock=now, plugins=chosen, without=left_out)
     app.store.committer = AtOnce()
     if not keeps_copy:
         app.keep_copy = lambda path, today: ""

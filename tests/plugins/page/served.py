@@ -16,7 +16,7 @@ from nanoclaw.core.plugin import Plugin
 from nanoclaw.plugins.page.channel import PageChannel
 from nanoclaw.providers.scripted import ScriptedProvider, Step
 from nanoclaw.start.build import BUILT_IN, build
-from tests.program import AtOnce, HandClock, config_of, lay_new_store, new_id
+from tests.program import AtOnce, HandClock, config_of, new_id, new_store_laid
 
 ON = "[page]\nport = 0\n"
 
@@ -119,10 +119,10 @@ async def serving(
 ) -> AsyncIterator[Served]:
     """A gateway at work, with `extra` plugins; the same folder may be opened again."""
     config = config_of(root, settings)
-    lay_new_store(root)
     model = ScriptedProvider(*steps)
     plugins: list[str | type[Plugin]] | None = [*BUILT_IN, *extra] if extra else None
-    app = build(config, provider=model, channels=None, clock=clock or HandClock(), plugins=plugins)
+    with new_store_laid(root):
+        app = build(config, provider=model, channels=None, clock=clock or HandClock(), plugins=plugins)
     app.store.committer = AtOnce()
     app.keep_copy = lambda path, today: ""
     running = asyncio.create_task(app.run())

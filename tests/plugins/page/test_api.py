@@ -19,7 +19,15 @@ from nanoclaw.providers.scripted import Hang, Step, call
 from tests.plugins.page.served import ON, Served, serving
 from tests.program import NOON, HandClock
 
-openai = pytest.importorskip("openai")
+openai: Any
+
+
+@pytest.fixture(scope="module", autouse=True)
+def the_client() -> None:
+    """Loaded by the process that runs these tests alone: each collects all, and this takes a second."""
+    global openai
+    openai = pytest.importorskip("openai")
+
 
 HELLO: Any = [{"role": "user", "content": "Hello"}]
 DOT = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
