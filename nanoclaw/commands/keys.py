@@ -13,7 +13,7 @@ from nanoclaw.core.errors import ConfigError
 from nanoclaw.installation import install_command, start_command
 from nanoclaw.start import home, secrets_file
 from nanoclaw.start.config import Config
-from nanoclaw.start.key_references import REFERENCE, name_in
+from nanoclaw.start.secrets_file import REFERENCE, name_in
 from nanoclaw.system_keyring import KeyringFailure
 
 if TYPE_CHECKING:

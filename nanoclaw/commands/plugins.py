@@ -61,7 +61,7 @@ def as_said(name: str, words: Sequence[str]) -> str:
 async def reply(app: App, command: str, *, as_json: bool) -> str | None:
     """Reply of the program to a command of the owner's; None for one that is a message of a conversation. Raises
     NanoclawError."""
-    from nanoclaw.core.channel_registry import MAIN
+    from nanoclaw.core.channel import MAIN
     from nanoclaw.core.commands import parse
     from nanoclaw.core.plugin import Said
     from nanoclaw.plugins.basics.plugin import GROUPS

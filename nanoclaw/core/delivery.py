@@ -15,8 +15,7 @@ from typing import Any
 
 from nanoclaw.beneath.paths import PathError, PathRefused, resolve
 from nanoclaw.beneath.reach import Reach
-from nanoclaw.core.channel import Channel, Hints, Place
-from nanoclaw.core.channel_registry import MAIN, OFFLINE_SECONDS, Channels
+from nanoclaw.core.channel import MAIN, OFFLINE_SECONDS, Channel, Channels, Hints, Place
 from nanoclaw.core.errors import ChannelError, ChannelUnavailable, StoreError, Undeliverable, Unreachable
 from nanoclaw.core.messages import Address, Button, Outbound
 from nanoclaw.core.plugin import Later, NamedTuple

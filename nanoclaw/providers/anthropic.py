@@ -28,10 +28,9 @@ from nanoclaw.core.messages import (
     UserMessage,
 )
 from nanoclaw.core.provider import ABLE, GO_ON, Abilities, LegalForm, OnEvent, whole
-from nanoclaw.providers.chat_answer import distinct, kept_of, storable
+from nanoclaw.providers.chat_answer import distinct, has_images, kept_of, plain_id, storable
 from nanoclaw.providers.failures import MISFORMED, BadRequest, Endpoint, too_long, unknown_form
 from nanoclaw.providers.http import HttpReply, ModelClient, RetryPolicy, messages_json, object_json
-from nanoclaw.providers.repair import has_images, plain_id
 
 API_BASE = "https://api.anthropic.com"
 VERSION = "2023-06-01"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -12,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from nanoclaw.core.events import ReasoningDelta, TextDelta
-from nanoclaw.core.messages import AssistantMessage, Finish, ModelRequest, ToolCall, Usage
+from nanoclaw.core.messages import AssistantMessage, Finish, ModelRequest, ToolCall, ToolResult, Usage, UserMessage
 from nanoclaw.core.provider import OnEvent, whole
 from nanoclaw.providers.failures import too_long
 
@@ -350,3 +351,18 @@ def _merge_block(blocks: list[dict[str, Any]], piece: dict[str, Any]) -> None:
     last["thinking"] = (last.get("thinking") or "") + (piece.get("thinking") or "")
     if piece.get("signature"):
         last["signature"] = piece["signature"]
+
+
+def plain_id(identity: str, longest: int = 40) -> str:
+    """An id that every provider takes; another provider's odd one is replaced by its digest."""
+    if re.fullmatch(r"[A-Za-z0-9_-]+", identity) and len(identity) <= longest:
+        return identity
+    return f"call_{digest(identity)[:24]}"
+
+
+def digest(identity: str) -> str:
+    return hashlib.sha256(identity.encode()).hexdigest()
+
+
+def has_images(request: ModelRequest) -> bool:
+    return any(isinstance(message, UserMessage | ToolResult) and message.images for message in request.history)

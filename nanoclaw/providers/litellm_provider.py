@@ -16,7 +16,7 @@ from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import AssistantMessage, ModelRequest
 from nanoclaw.core.provider import ABLE, Abilities, OnEvent, chat_messages, chat_tools
 from nanoclaw.installation import install_command
-from nanoclaw.providers.chat_answer import ChatAnswer, kept_of
+from nanoclaw.providers.chat_answer import ChatAnswer, has_images, kept_of, plain_id
 from nanoclaw.providers.failures import (
     BadRequest,
     Endpoint,
@@ -27,7 +27,6 @@ from nanoclaw.providers.failures import (
     window_in,
 )
 from nanoclaw.providers.http import RetryPolicy, retried
-from nanoclaw.providers.repair import has_images, plain_id
 
 # Read by litellm while it is imported: no look-ups of prices and presets in the network, and no .env of the folder.
 _SETTINGS = {

@@ -11,7 +11,7 @@ from nanoclaw.core.errors import CannotSee, ProviderError, ProviderUnavailable
 from nanoclaw.core.events import Notice, ReasoningDelta, TextDelta
 from nanoclaw.core.messages import AssistantMessage, Message, ModelRequest
 from nanoclaw.core.provider import ABLE, Abilities, Ability, ChatForm, OnEvent, chat_tools, system_message, whole
-from nanoclaw.providers.chat_answer import ChatAnswer, kept_of
+from nanoclaw.providers.chat_answer import ChatAnswer, digest, has_images, kept_of, plain_id
 from nanoclaw.providers.failures import (
     MISFORMED,
     BadRequest,
@@ -21,7 +21,6 @@ from nanoclaw.providers.failures import (
     unknown_form,
 )
 from nanoclaw.providers.http import HttpReply, ModelClient, RetryPolicy, dump, messages_json, object_json
-from nanoclaw.providers.repair import digest, has_images, plain_id
 
 Echo = Literal["", "reasoning_content", "reasoning_details"]
 ToolMode = Literal["native", "json"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 
 from nanoclaw.core.messages import AssistantMessage, Message, ModelRequest, ToolResult, UserMessage
@@ -50,18 +49,3 @@ _PAIRING = (
     r"tool[_ ]?calls?[_ ]?id|tool_calls?\b|tool[_ ]use|tool[_ ]results?|tool (messages?|call)|role '?\"?tool"
     r"|function[_ ](call|response)|orphan|alternat|consecutive|unexpected role|roles? must"
 )
-
-
-def plain_id(identity: str, longest: int = 40) -> str:
-    """An id that every provider takes; another provider's odd one is replaced by its digest."""
-    if re.fullmatch(r"[A-Za-z0-9_-]+", identity) and len(identity) <= longest:
-        return identity
-    return f"call_{digest(identity)[:24]}"
-
-
-def digest(identity: str) -> str:
-    return hashlib.sha256(identity.encode()).hexdigest()
-
-
-def has_images(request: ModelRequest) -> bool:
-    return any(isinstance(message, UserMessage | ToolResult) and message.images for message in request.history)

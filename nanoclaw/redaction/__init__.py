@@ -10,12 +10,15 @@ import urllib.parse
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from nanoclaw.redaction.spans import MASK, Span, around, masked, places_of
-
 __all__ = ["MASK", "SHORTEST", "Redactor", "clean_environment", "smells_of_secret", "within"]
+
+MASK = "[secret]"
 
 SHORTEST = 4
 """Characters of a secret, at least: a shorter one would blank out ordinary words."""
+
+Span = tuple[int, int]
+"""Begin and end of a place in a text."""
 
 
 class Redactor:
@@ -220,3 +223,48 @@ def _hex_forms(secret: str) -> Iterator[bytes]:
         yield data.hex().encode()
         yield b"".join(b"0%02x" % one for one in data)
         yield b"".join(b"00%02x" % one for one in data)
+
+
+# --- places in a text ------------------------------------------------------------------------------------------------
+
+_BEFORE, _AFTER = 200, 800  # characters of a long line around a place
+
+
+def masked(text: str, spans: Iterable[Span]) -> str:
+    """A text with the mask in these places; those that touch become one."""
+    made, done = list[str](), 0
+    for start, end in sorted(spans):
+        if made and start <= done:
+            done = max(done, end)
+        elif end > start:
+            made += (text[done:start], MASK)
+            done = end
+    return "".join((*made, text[done:])) if made else text
+
+
+def places(low: str, word: str) -> Iterator[int]:
+    at = low.find(word)
+    while at >= 0:
+        yield at
+        at = low.find(word, at + len(word))
+
+
+def places_of(text: str, escapes: Mapping[str, re.Pattern[str]]) -> Iterator[int]:
+    """The places of escapes, each kind by the character that it begins with."""
+    for sign, pattern in escapes.items():
+        if sign in text:
+            yield from (match.start() for match in pattern.finditer(text))
+
+
+def around(low: str, places: Iterable[int]) -> Iterator[Span]:
+    """The lines, of long ones the parts, in which one of the places is."""
+    begun, end = -1, -1
+    for at in sorted(places):
+        if at < end:
+            continue
+        start, stop = low.rfind("\n", max(at - _BEFORE, end, 0), at) + 1, low.find("\n", at, at + _AFTER)
+        if begun >= 0:
+            yield begun, end
+        begun, end = start or max(at - _BEFORE, end, 0), stop + 1 or min(at + _AFTER, len(low))
+    if begun >= 0:
+        yield begun, end

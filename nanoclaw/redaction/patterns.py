@@ -12,8 +12,8 @@ from functools import cache
 from itertools import repeat
 from math import log2
 
+from nanoclaw.redaction import Span, around, masked, places, places_of
 from nanoclaw.redaction.decoding import decoded, has_escapes
-from nanoclaw.redaction.spans import Span, around, masked, places, places_of
 
 _KEYS: tuple[tuple[str, str], ...] = (
     (

@@ -22,7 +22,6 @@ from nanoclaw.core.plugin import PERSON, Plugin
 from nanoclaw.core.prompt_snapshot import IDS
 from nanoclaw.core.provider import Provider
 from nanoclaw.core.store.db import Store
-from nanoclaw.start import folders
 from nanoclaw.start import home as homes
 from nanoclaw.start.config import Config, owned_keys
 from nanoclaw.start.host import PluginHost
@@ -231,7 +230,7 @@ def checked(
     """The classes of the plugins that run, after a check that every setting is known and valid. Raises ConfigError."""
     kinds = classes(config, plugins, frozenset(without), tell)
     try:
-        folders.check(config.home, config.workspace_path, config.files)
+        homes.check_folders(config)
     except ConfigError as error:
         raise ConfigError(f"{config.file}: {error}") from error
     config.clock()

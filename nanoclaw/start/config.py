@@ -14,10 +14,9 @@ from nanoclaw.clock import Clock, clock
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.plugin import ABOVE_0
 from nanoclaw.named_tuple import NamedTuple
-from nanoclaw.start import key_references, purposes, secrets_file
-from nanoclaw.start.folders import ExtraFolders
-from nanoclaw.start.key_references import KeySources, leaves
+from nanoclaw.start import purposes, secrets_file
 from nanoclaw.start.purposes import Effort, Purposes, near
+from nanoclaw.start.secrets_file import KeySources, leaves
 from nanoclaw.strict_json import check_levels
 
 T = TypeVar("T")
@@ -50,6 +49,22 @@ class WorkspaceFolder(NamedTuple):
     """The folder that the assistant works in."""
 
     path: str = ""  # the folder; empty: `workspace` in nanoclaw's home
+
+
+class ExtraFolders(NamedTuple):
+    """Folders besides the workspace that file tools and commands may open."""
+
+    read: tuple[str, ...] = ()  # folders that may be read: ["~/Documents"]
+    write: tuple[str, ...] = ()  # folders that may be read and written
+
+    def paths(self) -> tuple[tuple[Path, ...], tuple[Path, ...]]:
+        return _paths(self.read), _paths(self.write)
+
+    def missing(self) -> Iterator[str]:
+        for key, given in self._asdict().items():
+            for one, path in zip(given, _paths(given), strict=True):
+                if not path.exists():
+                    yield f"files.{key}: there is no folder {one!r}, so it has no effect."
 
 
 class Context(NamedTuple):
@@ -188,7 +203,7 @@ def load(environ: Mapping[str, str], name: str = "config.toml") -> Config:
     home = home_of(environ)
     secrets = secrets_file.read(home / secrets_file.NAME)
     path = home / name
-    table, environment, keys = key_references.resolve(_read(path), secrets, environ)
+    table, environment, keys = secrets_file.resolve(_read(path), secrets, environ)
     made = {name: _fill(kind, table.get(name, {}), str(path), f"{name}.") for name, kind in _TYPES.items()}
     model: Model = made["model"]
     by_purpose = purposes.read(table, lambda hint, given, key: _value(hint, given, str(path), key), model, str(path))
@@ -222,6 +237,10 @@ def _beside(key: str, known: Collection[str]) -> list[str]:
     if not above:
         return sorted({one.partition(".")[0] for one in known})
     return sorted(one for one in known if one.rpartition(".")[0] == above) or _beside(above, known)
+
+
+def _paths(given: tuple[str, ...]) -> tuple[Path, ...]:
+    return tuple(Path(one).expanduser() for one in given)
 
 
 def home_of(environ: Mapping[str, str]) -> Path:

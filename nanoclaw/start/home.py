@@ -13,7 +13,7 @@ from typing import Literal
 
 from nanoclaw.atomic_write import reason, sync_folder, try_writing, write_atomically
 from nanoclaw.bootstrap_files import NAMES
-from nanoclaw.core.errors import WorkspaceError
+from nanoclaw.core.errors import ConfigError, WorkspaceError
 from nanoclaw.core.store.db import Store
 from nanoclaw.start.config import Config
 from nanoclaw.start.opening import open_store, read_store
@@ -136,3 +136,44 @@ def places_of_drafts(config: Config, store: Store | None) -> Iterator[Path]:
     else:
         root = config.workspace_path
         yield from (root, root / "memory", *(root / "media").glob("*/"))
+
+
+# --- folders that tools may open --------------------------------------------------------------------------------------
+
+
+def check_folders(config: Config) -> None:
+    """Raises ConfigError for a folder that is the program's own, or the system's. One around the home is none: what is
+    in the home is not opened there either."""
+    home, workspace = config.home, config.workspace_path
+    if _real(workspace) == _real(home):
+        raise ConfigError(f"workspace.path: {workspace} has the program's keys: give another folder, or one in it.")
+    if _is_in(workspace, home) and _real(workspace).relative_to(_real(home)).parts[0] in _OWN:
+        raise ConfigError(f"workspace.path: {workspace} belongs to the program: give another folder.")
+    _check_kind("workspace.path", str(workspace), workspace)
+    for key, given, paths in zip(config.files._fields, config.files, config.files.paths(), strict=True):
+        for one, path in zip(given, paths, strict=True):
+            _check_kind(f"files.{key}", one, path)
+            if _is_in(path, home) and not _is_in(path, workspace):
+                raise ConfigError(
+                    f"files.{key}: {one!r} is part of {home}, which has the program's settings, keys and conversations "
+                    "and is closed to tools: give another folder."
+                )
+
+
+def _check_kind(key: str, given: str, path: Path) -> None:
+    if not path.is_absolute() or str(_real(path)) in ("/", "/dev") or any(_is_in(path, Path(one)) for one in _SYSTEM):
+        raise ConfigError(f'{key}: {given!r} must be a folder such as "~/Documents".')
+    if key != "workspace.path" and path.exists() and not path.is_dir():
+        raise ConfigError(f"{key}: {given!r} is a file: give the folder that it is in.")
+
+
+_SYSTEM = ("/proc", "/sys")
+_OWN = frozenset({"plugins", "logs", "undo", "models"})
+
+
+def _real(path: Path) -> Path:
+    return Path(os.path.realpath(path))
+
+
+def _is_in(path: Path, folder: Path) -> bool:
+    return _real(path).is_relative_to(_real(folder))

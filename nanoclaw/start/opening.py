@@ -14,7 +14,6 @@ from nanoclaw.atomic_write import drafted, reason
 from nanoclaw.core.errors import StoreBusy, StoreError
 from nanoclaw.core.store.db import ASIDE, READ_ONLY, Store, advice_about, reason_of
 from nanoclaw.sqlite_salvage.copies import copy_database, daily_copies, is_damage, is_whole
-from nanoclaw.sqlite_salvage.wal import WriteAheadLog
 
 if TYPE_CHECKING:
     from nanoclaw.core.plugin import Plugin
@@ -227,6 +226,8 @@ _NO_ROOM = (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOE
 
 def _in_memory(path: Path) -> sqlite3.Connection:
     """The current store, read into memory: for a full disk, or where nothing may be written."""
+    from nanoclaw.sqlite_salvage.wal import WriteAheadLog
+
     content = WriteAheadLog(path.with_name(path.name + "-wal")).played_into(path.read_bytes())
     db = sqlite3.connect(":memory:", isolation_level=None)
     db.deserialize(content[:18] + b"\1\1" + content[20:])  # as a file without a journal
@@ -236,6 +237,8 @@ def _in_memory(path: Path) -> sqlite3.Connection:
 def is_undamaged(path: Path) -> bool:
     """Look at every row and at the journal, without writing: opened for writing, even a file that is refused would
     change. Only while no process owns it. Raises StoreError for a newer format."""
+    from nanoclaw.sqlite_salvage.wal import WriteAheadLog
+
     number, whole = format_in_header(path), False
     if can_be_written(path):
         try:

@@ -11,7 +11,7 @@ from nanoclaw.core.channel import ChannelTable, secret_variable
 from nanoclaw.core.plugin import NamedTuple, Plugin
 from nanoclaw.redaction import smells_of_secret
 from nanoclaw.start.config import Config
-from nanoclaw.start.key_references import leaves
+from nanoclaw.start.secrets_file import leaves
 
 ENDINGS = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD", "_PASSWD", "_PASS", "_PWD", "_PAT", "_PASSPHRASE", "_CREDENTIALS")
 """Ends of the names of variables that hold a secret."""

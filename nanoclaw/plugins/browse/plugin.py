@@ -19,7 +19,6 @@ from nanoclaw.core.messages import Address, Ask, CheckedCall, Effect, Image, Too
 from nanoclaw.core.plugin import Ended, Finding, Hears, Host, Plugin, Profile, Section, Tool, ToolOutput, Turn, Tx
 from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.escapes import one_line
-from nanoclaw.installation import install_command
 from nanoclaw.redaction import clean_environment
 
 if TYPE_CHECKING:
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from nanoclaw.plugins.browse.asking import Use
     from nanoclaw.plugins.browse.session import BrowserSession, Seen
     from nanoclaw.plugins.browse.sessions import BrowserSessions
-
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 START_SECONDS, CLOSE_SECONDS = 30.0, 5.0
@@ -58,6 +56,8 @@ def lack(chosen: str, path: str) -> str:
     """A sentence about what must be installed before anything can be opened; '' where all is there. It may look at
     everything that is installed."""
     if find_spec("playwright") is None:
+        from nanoclaw.installation import install_command
+
         return f"the browser needs an extra package: {install_command('browser')}"
     if executable(chosen, path):
         return ""

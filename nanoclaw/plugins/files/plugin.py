@@ -28,7 +28,6 @@ from nanoclaw.core.messages import CheckedCall, Effect, ToolExample
 from nanoclaw.core.plugin import Ask, Host, Plugin, Scope, Tool, ToolOutput, Turn, Verdict
 from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.escapes import visible
-from nanoclaw.exact_text import as_code
 
 LONGEST_EDIT_BYTES, PAGE_LINES = 10_000_000, 500
 
@@ -136,6 +135,7 @@ class Files(Plugin):
     async def _check(self, call: CheckedCall, turn: Turn) -> Verdict:
         """Ask before a file outside the workspace is written, or one that other programs run: what commands of the
         sandbox can't change either."""
+        from nanoclaw.exact_text import as_code
         from nanoclaw.sandbox.protect import Search
 
         path = str(call.arguments["path"])

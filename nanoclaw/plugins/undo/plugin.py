@@ -41,7 +41,7 @@ class Undo(Plugin):
     keys: ClassVar[Mapping[str, str]] = {"receipts": "session.receipts"}
 
     def __init__(self, host: Host, settings: UndoSettings) -> None:
-        self._host, self._settings, self._records = host, settings, host.records
+        self._host, self._settings = host, settings
         self._copies: Path = host.program_home / "undo"
         self._told_in = 0  # the turn whose model was told last of what was undone
 
@@ -64,11 +64,11 @@ class Undo(Plugin):
 
     async def before_turn(self, draft: Draft, turn: Turn) -> Draft | None:
         """Tell the model once what the person has undone."""
-        undone = [effect.text for effect in folded(self._records.undone(turn.conversation))]
+        undone = [effect.text for effect in folded(self._host.records.undone(turn.conversation))]
         if not undone or self._told_in == turn.id:
             return None
         self._told_in = turn.id
-        turn.later(lambda tx: self._records.mark_told(tx, turn.conversation))
+        turn.later(lambda tx: self._host.records.mark_told(tx, turn.conversation))
         told = "; ".join(undone[:5]) + (f"; and {len(undone) - 5} more" if len(undone) > 5 else "")
         return draft._replace(remarks=(*draft.remarks, f"Undone by the person, so it is as it was before: {told}"))
 
@@ -80,7 +80,7 @@ class Undo(Plugin):
     # --- commands ----------------------------------------------------------------------------------------------------
 
     def _receipts(self, said: Said, tx: Tx) -> str:
-        effects = folded(reversed(self._records.effects(said.conversation, ALL)))
+        effects = folded(reversed(self._host.records.effects(said.conversation, ALL)))
         told = [f"- {when(one)} {outcome(one)}" for one in effects[-_number("receipts", said.argument, SHOWN) :]]
         return "\n".join(told) or "Nothing was changed in this conversation."
 
@@ -92,7 +92,7 @@ class Undo(Plugin):
                 return f"Question {number} is open, and nothing of it is done: {does} does it, /no {number} doesn't."
         undone, told, passed, left, kept = list[Effect](), list[str](), list[str](), count, 0
         last: Effect | None = None  # was taken back, or could not be
-        for effect in self._records.effects(said.conversation, ALL):
+        for effect in self._host.records.effects(said.conversation, ALL):
             costs = int(last is None or not _is_of_one_command(last, effect))  # all that a command did counts as one
             if left < costs:
                 break
@@ -123,7 +123,7 @@ class Undo(Plugin):
             with suppress(NanoclawError):  # the job is over
                 said = self._by_others(tx, effect)
             if said:
-                self._records.mark_undone(tx, effect)
+                self._host.records.mark_undone(tx, effect)
             return said
         if not _has_changed(effect):
             return ""
