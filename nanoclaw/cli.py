@@ -22,6 +22,7 @@ from nanoclaw.start.config import Config
 
 if TYPE_CHECKING:
     from nanoclaw.commands.arguments import Options
+    from nanoclaw.core.plugin import Reply
 
 
 def run(argv: Sequence[str]) -> int:
@@ -140,7 +141,13 @@ def _done(command: str, config: Config, options: Options) -> int:
         from nanoclaw.commands.arguments import COMMANDS
 
         module, _, function = COMMANDS[command][0].partition(".")
-        return int(getattr(import_module(f"nanoclaw.commands.{module}"), function)(config, options))
+        done: Reply | int = getattr(import_module(f"nanoclaw.commands.{module}"), function)(config, options)
+        if isinstance(done, int):
+            return done
+        from nanoclaw.commands.plugins import show
+
+        show(done, as_json=options.json)
+        return 0
     except ModuleNotFoundError as error:
         if not (error.name or "").startswith("nanoclaw.plugins."):
             raise

@@ -302,11 +302,11 @@ def test_a_package_that_pip_installs_into_a_fresh_environment_is_a_plugin(tmp_pa
     assert faults == []
 
 
-async def test_it_is_listed_with_its_hooks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+async def test_it_is_listed_with_its_hooks(tmp_path: Path) -> None:
     from nanoclaw.commands.arguments import parsed
     from nanoclaw.commands.plugin_files import listed
 
     put(tmp_path, "weather", WEATHER)
-    assert listed(config_of(tmp_path, ENABLED), parsed(["plugins"])) == 0
-    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("weather"))
+    told = listed(config_of(tmp_path, ENABLED), parsed(["plugins"])).text
+    line = next(line for line in told.splitlines() if line.startswith("weather"))
     assert "on" in line and "weather.py" in line and "sections" in line and "run" in line

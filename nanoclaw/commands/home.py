@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from contextlib import suppress
@@ -14,6 +13,7 @@ from nanoclaw.channels import attach
 from nanoclaw.commands.arguments import Options
 from nanoclaw.core.delivery import counts, failures
 from nanoclaw.core.errors import NanoclawError, StoreError
+from nanoclaw.core.plugin import Reply
 from nanoclaw.core.store.db import PANIC, Flags
 from nanoclaw.core.store.history import list_sessions
 from nanoclaw.escapes import one_line
@@ -52,19 +52,17 @@ def init(config: Config, options: Options) -> int:
     return 0
 
 
-def save(config: Config, options: Options) -> int:
+def save(config: Config, options: Options) -> Reply:
     from nanoclaw.plugins.backup.backup import backup
     from nanoclaw.plugins.backup.plugin import summary
 
     made = backup(config.home, config.workspace_path, options.file, with_secrets=options.with_secrets)
-    for line in summary(made, options.file):
-        print(line)
     within, without = _keys(config, with_secrets=options.with_secrets)
     if within:
         attach.say(f"your keys are in it ({', '.join(within)}): keep it where only you can read it")
     if without:
         attach.say(f"not in it are {', '.join(without)}: set them again where it is restored")
-    return 0
+    return Reply("\n".join(summary(made, options.file)))
 
 
 def _keys(config: Config, *, with_secrets: bool) -> tuple[list[str], list[str]]:
@@ -80,7 +78,7 @@ def _keys(config: Config, *, with_secrets: bool) -> tuple[list[str], list[str]]:
     return [*of_files, *(f"the sign-in of {name}" for name in signed_in)], elsewhere
 
 
-def restore(config: Config, options: Options) -> int:
+def restore(config: Config, options: Options) -> Reply:
     from nanoclaw.plugins.backup.backup import restore
 
     def workspace_of(folder: Path) -> Path:
@@ -88,13 +86,11 @@ def restore(config: Config, options: Options) -> int:
         return restored._replace(home=config.home).workspace_path
 
     done = restore(options.file, config.home, workspace_of)
-    print(f"{done.files:,} files are restored.\nHome: {config.home}\nWorkspace: {done.workspace}")
-    if done.aside:
-        print(f"What was there before: {', '.join(map(str, done.aside))}")
-    return 0
+    aside = f"\nWhat was there before: {', '.join(map(str, done.aside))}" if done.aside else ""
+    return Reply(f"{done.files:,} files are restored.\nHome: {config.home}\nWorkspace: {done.workspace}{aside}")
 
 
-def status(config: Config, options: Options) -> int:
+def status(config: Config, options: Options) -> Reply:
     from nanoclaw.commands.keys import settings
     from nanoclaw.start.build import checked
 
@@ -127,9 +123,6 @@ def status(config: Config, options: Options) -> int:
         "frozen": frozen,
         "keys": keys,
     }
-    if options.json:
-        print(json.dumps(facts))
-        return 0
     shown = {
         **facts,
         "not_delivered": "\n".join([str(facts["not_delivered"]), *map(_failure, failed)]),
@@ -139,8 +132,8 @@ def status(config: Config, options: Options) -> int:
         "keys": f"\n{'':<15}".join(f"{name}: {state}" for name, state in keys.items()),
     }
     del shown["process"], shown["failures"]
-    print("\n".join(f"{name.capitalize().replace('_', ' '):<14} {value}" for name, value in shown.items()))
-    return 0
+    lines = (f"{name.capitalize().replace('_', ' '):<14} {value}" for name, value in shown.items())
+    return Reply("\n".join(lines), facts)
 
 
 def _failure(failed: tuple[str, str, str]) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import getpass
-import json
 import sys
 from typing import TYPE_CHECKING
 
 from nanoclaw import system_keyring
 from nanoclaw.commands.arguments import Options
 from nanoclaw.core.errors import ConfigError
+from nanoclaw.core.plugin import Reply
 from nanoclaw.installation import install_command, start_command
 from nanoclaw.start import home, secrets_file
 from nanoclaw.start.config import Config
@@ -27,18 +27,13 @@ def settings(config: Config) -> list[SecretSetting]:
     return [one for one in secret_settings(config, classes(config)) if one.shows]
 
 
-def show(config: Config, options: Options) -> int:
-    found = settings(config)
-    if options.json:
-        print(json.dumps({"keys": {one.name: one.state for one in found}}))
-        return 0
-    width = max(len(one.name) for one in found)
-    for one in found:
-        print(f"{one.name:{width}}  {one.state}")
-    return 0
+def show(config: Config, options: Options) -> Reply:
+    states = {one.name: one.state for one in settings(config)}
+    width = max(map(len, states))
+    return Reply("\n".join(f"{name:{width}}  {state}" for name, state in states.items()), {"keys": states})
 
 
-def put(config: Config, options: Options) -> int:
+def put(config: Config, options: Options) -> Reply:
     name = _checked_name(options.name)
     value = _asked(name)
     home.make_home(config)
@@ -54,13 +49,12 @@ def put(config: Config, options: Options) -> int:
         kept = f"{REFERENCE}{name}"
     secrets_file.write(place, name, kept)
     where = f"in {place}, which only you can read" if options.in_file else f"in the keyring; {place} names it"
-    print(f"{name} is kept {where}. A running nanoclaw has it after its next start.")
-    if name in config.environment and name not in config.keys.in_file:
-        print(f"The environment has a {name}, too, which takes precedence.")
-    return 0
+    hidden = f"\nThe environment has a {name}, too, which takes precedence."
+    is_hidden = name in config.environment and name not in config.keys.in_file
+    return Reply(f"{name} is kept {where}. A running nanoclaw has it after its next start.{hidden * is_hidden}")
 
 
-def delete(config: Config, options: Options) -> int:
+def delete(config: Config, options: Options) -> Reply:
     name, line = _checked_name(options.name), config.keys.in_file.get(options.name, "")
     entry = name_in(line) or ("" if line else name)
     was_there = bool(line)
@@ -74,11 +68,8 @@ def delete(config: Config, options: Options) -> int:
         raise ConfigError(f"there is no key {name} in the keyring or in secrets.env; {start_command()} keys list.")
     if line:
         secrets_file.write(config.home / secrets_file.NAME, name, "")
-    print(f"{name} is deleted.")
-    for key, value in config.keys.written.items():
-        if name_in(value) == entry and entry:
-            print(f"{key} in {config.file} still names it.")
-    return 0
+    naming = [key for key, value in config.keys.written.items() if entry and name_in(value) == entry]
+    return Reply("\n".join([f"{name} is deleted.", *(f"{key} in {config.file} still names it." for key in naming)]))
 
 
 def _checked_name(name: str) -> str:

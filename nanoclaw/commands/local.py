@@ -7,6 +7,7 @@ import sys
 
 from nanoclaw.channels import attach
 from nanoclaw.commands.arguments import Options
+from nanoclaw.core.plugin import Reply
 from nanoclaw.escapes import write_over
 from nanoclaw.installation import start_command
 from nanoclaw.providers import catalogue
@@ -15,31 +16,28 @@ from nanoclaw.providers.pull import pull as pull_model
 from nanoclaw.start.config import Config
 
 
-def listed(config: Config, options: Options) -> int:
+def listed(config: Config, options: Options) -> Reply:
+    lines = list[str]()
     for entry in catalogue.catalogue():
         is_here = (models_folder(config) / entry.file).is_file()
         state = "on this machine" if is_here else f"{start_command()} local pull {entry.name}"
-        print(f"local/{entry.name:<20} {entry.size / 1e6:>6,.0f} MB  {entry.licence:<11} {state}")
-    for model in (one for one in catalogue.installed(models_folder(config)) if one.name == one.path.name):
-        print(f"local/{model.path}  {model.size / 1e6:,.0f} MB")
-    return 0
+        lines.append(f"local/{entry.name:<20} {entry.size / 1e6:>6,.0f} MB  {entry.licence:<11} {state}")
+    own = (one for one in catalogue.installed(models_folder(config)) if one.name == one.path.name)
+    return Reply("\n".join([*lines, *(f"local/{one.path}  {one.size / 1e6:,.0f} MB" for one in own)]))
 
 
-def pull(config: Config, options: Options) -> int:
+def pull(config: Config, options: Options) -> Reply | int:
     if options.if_needed and asyncio.run(has_model(config)):
         return 0
     entry = catalogue.find(options.name) if options.name else catalogue.recommended()
     config.home.mkdir(parents=True, exist_ok=True, mode=0o700)
     attach.say(f"local/{entry.name}: {entry.size / 1e6:,.0f} MB, {entry.licence}")
     path = asyncio.run(pull_model(entry, models_folder(config), _Progress().show))
-    print(f"local/{entry.name} is ready: {path}")
-    return 0
+    return Reply(f"local/{entry.name} is ready: {path}")
 
 
-def remove(config: Config, options: Options) -> int:
-    freed = catalogue.remove(options.name, models_folder(config))
-    print(f"{freed / 1e6:,.0f} MB freed.")
-    return 0
+def remove(config: Config, options: Options) -> Reply:
+    return Reply(f"{catalogue.remove(options.name, models_folder(config)) / 1e6:,.0f} MB freed.")
 
 
 class _Progress:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from nanoclaw.commands.arguments import Options
 from nanoclaw.core.errors import ConfigError
-from nanoclaw.escapes import json_line, one_line
+from nanoclaw.core.plugin import Reply
+from nanoclaw.escapes import one_line
 from nanoclaw.installation import start_command
 from nanoclaw.plugins.mcp.plugin import Mcp, McpSettings, ServerSettings
 from nanoclaw.plugins.mcp.settings import check_name, place
@@ -30,17 +30,10 @@ def _named(config: Config, name: str) -> str:
     return name
 
 
-def _say(options: Options, data: dict[str, Any], *lines: str) -> None:
-    if options.json:
-        print(json_line(json.dumps(data, ensure_ascii=False)))
-    else:
-        print(*lines, sep="\n")
-
-
 # --- what is set -----------------------------------------------------------------------------------------------------
 
 
-def listed(config: Config, options: Options) -> int:
+def listed(config: Config, options: Options) -> Reply:
     from nanoclaw.plugins.mcp.listing import KeptListings
 
     kept = KeptListings(config.home / "plugins" / "mcp" / "servers.json")
@@ -54,10 +47,8 @@ def listed(config: Config, options: Options) -> int:
         }
         for name, one in _servers(config).items()
     ]
-    lines = [_line(one) for one in found]
     how = f"none yet: {start_command()} mcp add NAME -- COMMAND ARGUMENT…, or mcp add NAME --url URL"
-    _say(options, {"servers": found}, *(lines or [how]))
-    return 0
+    return Reply("\n".join(map(_line, found)) or how, {"servers": found})
 
 
 def _line(one: dict[str, Any]) -> str:
@@ -66,7 +57,7 @@ def _line(one: dict[str, Any]) -> str:
     return f"{one['name']}  {one['place']}  ({known if one['on'] else 'off'})"
 
 
-def add(config: Config, options: Options) -> int:
+def add(config: Config, options: Options) -> Reply:
     from nanoclaw.start.build import change_settings
 
     name = options.name
@@ -88,8 +79,7 @@ def add(config: Config, options: Options) -> int:
             table[key] = value
     change_settings(config, {f"mcp.{name}": table})
     test = f"{start_command()} mcp test {name}"
-    _say(options, {"added": name}, f"{name} is set. {test} tries it; a running nanoclaw has it after its next start.")
-    return 0
+    return Reply(f"{name} is set. {test} tries it; a running nanoclaw has it after its next start.", {"added": name})
 
 
 def _pair(text: str, sign: str, key: str) -> tuple[str, str]:
@@ -100,21 +90,20 @@ def _pair(text: str, sign: str, key: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def remove(config: Config, options: Options) -> int:
+def remove(config: Config, options: Options) -> Reply:
     from nanoclaw.start.build import change_settings
 
     name = _named(config, options.name)
     change_settings(config, {f"mcp.{name}": None})
     for kept in (config.home / "plugins" / "mcp").glob(f"oauth-{name}.json"):
         kept.unlink()
-    _say(options, {"removed": name}, f"{name} is removed. A running nanoclaw keeps it until its next start.")
-    return 0
+    return Reply(f"{name} is removed. A running nanoclaw keeps it until its next start.", {"removed": name})
 
 
 # --- what is there ---------------------------------------------------------------------------------------------------
 
 
-def test(config: Config, options: Options) -> int:
+def test(config: Config, options: Options) -> Reply:
     name = _named(config, options.name)
 
     def show(address: str) -> None:
@@ -135,8 +124,7 @@ def test(config: Config, options: Options) -> int:
     lines += [f"- {remark}" for remark in one.listing.remarks]
     lines += [f"{tool['name']}{' (reads)' * tool['reads']}: {one_line(tool['description'], 100)}" for tool in tools]
     data = {"name": name, "about": one.about, "tools": tools, "remarks": list(one.listing.remarks)}
-    _say(options, data, *lines)
-    return 0
+    return Reply("\n".join(lines), data)
 
 
 async def _looked_at(config: Config, name: str, show: Callable[[str], None]) -> Connection:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import asyncio
-import json
 import shutil
 import sys
 from collections.abc import Iterator
@@ -18,7 +17,7 @@ from nanoclaw.commands.inspecting import app_over_copy
 from nanoclaw.commands.plugins import says_yes
 from nanoclaw.core.chain import HOOKS
 from nanoclaw.core.errors import ConfigError
-from nanoclaw.core.plugin import PERSON, Plugin
+from nanoclaw.core.plugin import PERSON, Plugin, Reply
 from nanoclaw.escapes import revealed
 from nanoclaw.installation import start_command
 from nanoclaw.packages import reading, shown
@@ -32,7 +31,7 @@ NAMED = (*HOOKS, "tools", "commands", "sections", "channels", "providers", "chec
 """Most hooks that the list names."""
 
 
-def listed(config: Config, options: Options) -> int:
+def listed(config: Config, options: Options) -> Reply:
     """Print the plugins that run, their origin and hooks; then those that could be enabled."""
     left_out = dict[str, str]()
     classes = build.classes(config, tell=left_out.__setitem__)
@@ -47,18 +46,15 @@ def listed(config: Config, options: Options) -> int:
         rows.append({"name": name, "from": _source(sources, name), "on": False, "hooks": [], "left_out": why})
     for one in rows:
         one["secrets"] = {key.name: key.state for key in keys if one["on"] and key.plugin == one["name"]}
-    if options.json:
-        print(json.dumps({"plugins": rows}))
-        return 0
-    width = max((len(one["name"]) for one in rows), default=0)
+    width, lines = max((len(one["name"]) for one in rows), default=0), list[str]()
     for one in rows:
         if one["on"]:
             told = "".join(f"; {name} {state}" for name, state in one["secrets"].items())
-            print(f"{one['name']:{width}}  on   {one['from']}: {', '.join(one['hooks']) or 'no hooks'}{told}")
+            lines.append(f"{one['name']:{width}}  on   {one['from']}: {', '.join(one['hooks']) or 'no hooks'}{told}")
         else:
             why = one["left_out"]
-            print(f"{one['name']:{width}}  off  {one['from']}{': ' if why else ''}{why}")
-    return 0
+            lines.append(f"{one['name']:{width}}  off  {one['from']}{': ' if why else ''}{why}")
+    return Reply("\n".join(lines), {"plugins": rows})
 
 
 def _hooks(one: type[Plugin]) -> list[str]:
@@ -69,7 +65,7 @@ def _source(sources: dict[str, str], name: str) -> str:
     return "built in" if name in build.BUILT_IN else sources.get(name, "?")
 
 
-def show(config: Config, options: Options) -> int:
+def show(config: Config, options: Options) -> Reply:
     """Print a plugin of the home, or what has changed in it since the last review."""
     name = options.name
     path = _placed(config, name)
@@ -77,16 +73,12 @@ def show(config: Config, options: Options) -> int:
         code = third_party.read(path)
     why, pin = third_party.why_not(config, name, code), _pin(config, name)
     text = "\n".join(_lines(code, pin if why else None))
-    if options.json:
-        print(json.dumps({"name": name, "path": str(path), "not_loaded": why, **shown.as_data(code), "text": text}))
-        return 0
-    print(f"{path}: {why or 'as you reviewed it'}.\n{text}")
-    if why:
-        print(f"\n{start_command()} plugins trust {name} {code.sha256[:12]} loads it as it is shown here.")
-    return 0
+    data = {"name": name, "path": str(path), "not_loaded": why, **shown.as_data(code), "text": text}
+    how = f"\n\n{start_command()} plugins trust {name} {code.sha256[:12]} loads it as it is shown here."
+    return Reply(f"{path}: {why or 'as you reviewed it'}.\n{text}{how * bool(why)}", data)
 
 
-def trust(config: Config, options: Options) -> int:
+def trust(config: Config, options: Options) -> Reply:
     """Pin the current version of a plugin of the home, or the one that was shown."""
     name = options.name
     with _errors(name):
@@ -99,8 +91,7 @@ def trust(config: Config, options: Options) -> int:
     brings = _brings(config, name)
     told = "; ".join(f"{what}: {', '.join(names)}" for what, names in brings.items() if names)
     data = {"name": name, "sha256": code.sha256, "trusted": True, "brings": brings}
-    _say(options, data, f"{_pinned(name, code)}{runs}.\nIt was tried, and brings {told or 'nothing'}")
-    return 0
+    return Reply(f"{_pinned(name, code)}{runs}.\nIt was tried, and brings {told or 'nothing'}.", data)
 
 
 def _brings(config: Config, name: str) -> dict[str, list[str]]:
@@ -121,7 +112,7 @@ def _brings(config: Config, name: str) -> dict[str, list[str]]:
     return asyncio.run(made())
 
 
-def add(config: Config, options: Options) -> int:
+def add(config: Config, options: Options) -> Reply | int:
     """Show a whole plugin, ask, copy it into the home, pin the version shown, and enable it."""
     with _errors(str(options.path)):
         package = _read(options.path)
@@ -149,11 +140,10 @@ def add(config: Config, options: Options) -> int:
     with _errors(name):
         third_party.pins(config).set(name, package)
     _enable(config, name)
-    _say(options, {"name": name, "sha256": package.sha256, "added": True}, _pinned(name, package))
-    return 0
+    return Reply(f"{_pinned(name, package)}.", {"name": name, "sha256": package.sha256, "added": True})
 
 
-def remove(config: Config, options: Options) -> int:
+def remove(config: Config, options: Options) -> Reply:
     """Delete a plugin of the home and its pin, and take it out of those that are enabled."""
     name = options.name
     path = _placed(config, name)
@@ -163,8 +153,7 @@ def remove(config: Config, options: Options) -> int:
     _enable(config, name, is_on=False)
     kept = f"Its data stays in {third_party.folder(config) / name} and in its tables."
     said = f"The plugin {name} is deleted. A running nanoclaw keeps it until its next start. {kept}"
-    _say(options, {"name": name, "removed": True}, said)
-    return 0
+    return Reply(said, {"name": name, "removed": True})
 
 
 def _named(package: Package) -> tuple[str, list[str]]:
@@ -252,10 +241,6 @@ def _enable(config: Config, name: str, *, is_on: bool = True) -> None:
 
 def _pinned(name: str, code: Package) -> str:
     return f"The plugin {name} is pinned as it is ({code.sha256[:12]}), and loaded from the next start on"
-
-
-def _say(options: Options, data: dict[str, object], sentence: str) -> None:
-    print(json.dumps(data) if options.json else f"{sentence.rstrip('.')}.")
 
 
 @contextmanager

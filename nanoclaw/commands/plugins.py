@@ -14,6 +14,7 @@ from nanoclaw.start.config import Config
 
 if TYPE_CHECKING:
     from nanoclaw.core.app import App
+    from nanoclaw.core.plugin import Reply
 
 
 OF_TALK = -1
@@ -81,7 +82,16 @@ async def reply(app: App, command: str, *, as_json: bool) -> str | None:
     if not found.cli:
         return None
     said = await app.commands.for_said(name, Said(argument, MAIN, MAIN, "owner", "owner", shell=start_command()))
-    return json.dumps(dict(said.data or {"text": said.text})) if as_json else said.text
+    return printed(said, as_json=as_json)
+
+
+def printed(reply: Reply, *, as_json: bool) -> str:
+    """What a command prints, of the chat or of the command line alone."""
+    return json.dumps(dict(reply.data or {"text": reply.text})) if as_json else reply.text
+
+
+def show(reply: Reply, *, as_json: bool) -> None:
+    print(printed(reply, as_json=as_json))
 
 
 def says_yes(question: str, otherwise: str = "Nothing was added.") -> bool:

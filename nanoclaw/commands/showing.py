@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 from nanoclaw.commands.arguments import Options
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.messages import AssistantMessage, Message, ToolResult, UserMessage
-from nanoclaw.escapes import json_line, plain
+from nanoclaw.core.plugin import Reply
+from nanoclaw.escapes import plain
 from nanoclaw.installation import start_command
 from nanoclaw.start.config import Config
 from nanoclaw.start.home import stored
@@ -22,17 +23,12 @@ if TYPE_CHECKING:
     from nanoclaw.usage_totals import Total
 
 
-def context(config: Config, options: Options) -> int:
+def context(config: Config, options: Options) -> Reply:
     from nanoclaw.commands.inspecting import preview_request
     from nanoclaw.markdown.terminal import to_terminal
     from nanoclaw.plugins.inspect.request import table
 
     view = asyncio.run(preview_request(config, options.session, options.said, options.mode))
-    if options.json:
-        rows = [row._asdict() for row in view.rows]
-        request = {"messages": view.messages, "tools": view.tools}
-        print(json.dumps({**view.manifest.as_dict(), "rows": rows, "remarks": view.remarks, **request}))
-        return 0
     columns = shutil.get_terminal_size((10_000, 24)).columns  # a pipe has no limit
     width = min(100, columns)
     lines = [to_terminal(table(view.rows), columns, False).rstrip(), ""]
@@ -48,11 +44,12 @@ def context(config: Config, options: Options) -> int:
         lines += ["", f"── {message['role']} ".ljust(width, "─"), shown + calls]
     if not options.said:
         lines[-1] = "(here comes what you say; --message TEXT shows a message with what it brings up)"
-    print("\n".join(lines))
-    return 0
+    rows = [row._asdict() for row in view.rows]
+    request = {"messages": view.messages, "tools": view.tools}
+    return Reply("\n".join(lines), {**view.manifest.as_dict(), "rows": rows, "remarks": view.remarks, **request})
 
 
-def usage(config: Config, options: Options) -> int:
+def usage(config: Config, options: Options) -> Reply:
     """A line for each row and one for all; no figure is shown that nobody knows."""
     from nanoclaw.providers import prices
     from nanoclaw.start.model_facts import spent
@@ -65,23 +62,19 @@ def usage(config: Config, options: Options) -> int:
     found = totals(requests, prices.cost)
     found.sort(key=lambda one: one.key if options.by == "day" else "")
     total = next(iter(totals((("all", *one[1:]) for one in requests), prices.cost)), Total("all"))
-    if options.json:
-        told = {"by": options.by, "since": since.isoformat(), "until": today.isoformat()}
-        rows = {"rows": [_data(one) for one in found], "total": _data(total)}
-        print(json_line(json.dumps({**told, **rows}, ensure_ascii=False)))
-        return 0
-    print(f"Tokens by {options.by}, {since} to {today}{'' if found else ': none yet.'}")
+    lines = [f"Tokens by {options.by}, {since} to {today}{'' if found else ': none yet.'}"]
     table = [_figures(one) for one in (*found, total)] if found else []
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     for key, *figures in table:
         right = (f"{figure:>{width}}" for figure, width in zip(figures, widths[1:], strict=True))
-        print("  ".join([f"{key:<{widths[0]}}", *right]).rstrip())
+        lines.append("  ".join([f"{key:<{widths[0]}}", *right]).rstrip())
     if total.unreported:
-        print(f"\n~ {total.unreported:,} of {total.calls:,} calls came without figures: counted here.")
+        lines.append(f"\n~ {total.unreported:,} of {total.calls:,} calls came without figures: counted here.")
     if total.unpriced:
         models = ", ".join(f"{plain(name)} ({count:,})" for name, count in sorted(total.unpriced.items()))
-        print(f"\nPrice unknown, so not in the sum: {models}.")
-    return 0
+        lines.append(f"\nPrice unknown, so not in the sum: {models}.")
+    told = {"by": options.by, "since": since.isoformat(), "until": today.isoformat()}
+    return Reply("\n".join(lines), {**told, "rows": [_data(one) for one in found], "total": _data(total)})
 
 
 def _figures(one: Total) -> tuple[str, ...]:
@@ -105,7 +98,7 @@ def _data(one: Total) -> dict[str, Any]:
     return {"key": one.key, **tokens, "estimated_calls": one.unreported, **costs}
 
 
-def session(config: Config, options: Options) -> int:
+def session(config: Config, options: Options) -> Reply:
     from nanoclaw.core.store.history import dump, whole_history
 
     name = options.session
@@ -118,14 +111,14 @@ def session(config: Config, options: Options) -> int:
 
     hide = redactor(config)
     if options.command == "sessions export":
-        print(json.dumps({"session": key, "messages": [within(json.loads(dump(one)), hide) for one in history]}))
-        return 0
-    zone = config.clock()().tzinfo
+        messages = [within(json.loads(dump(one)), hide) for one in history]
+        return Reply(json.dumps({"session": key, "messages": messages}))
+    zone, lines = config.clock()().tzinfo, list[str]()
     for message in history:
         calls = "".join(f"\n  -> {call.name} {call.arguments}" for call in getattr(message, "tool_calls", ()))
         if getattr(message, "origin", "") != "runtime":
-            print(hide(f"{message.at.astimezone(zone):%Y-%m-%d %H:%M} {_who(message)}: {message.text}{calls}"))
-    return 0
+            lines.append(hide(f"{message.at.astimezone(zone):%Y-%m-%d %H:%M} {_who(message)}: {message.text}{calls}"))
+    return Reply("\n".join(lines))
 
 
 def redactor(config: Config) -> Redactor:
