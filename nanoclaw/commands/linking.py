@@ -8,13 +8,14 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
 from datetime import datetime
 from itertools import chain, repeat
 
 from nanoclaw.channels import attach
 from nanoclaw.channels import table as channels
-from nanoclaw.clock import pause, pause_thread
+from nanoclaw.clock import pause
 from nanoclaw.commands.arguments import Options
 from nanoclaw.core.app import App
 from nanoclaw.core.channel import RESTART_SECONDS, Channel, LinkHelp, secret_variable
@@ -59,12 +60,9 @@ def connect(config: Config, environ: Mapping[str, str], channel: str) -> int:
             )
         if served["trouble"]:
             raise ChannelError(f"{channel} broke off in the {live['role']} that runs: {served['trouble']}")
-        where = _where(config, channel, is_served=True)
-        _try(config, channel)
-        return _wait_beside(config, channel, where)
-    where = _where(config, channel)
+    where = _where(config, channel, is_served=bool(live))
     _try(config, channel)
-    return asyncio.run(_serve(config, channel, where))
+    return asyncio.run(_wait(config, channel, where, is_served=bool(live)))
 
 
 # --- what is configured ----------------------------------------------------------------------------------------------
@@ -118,51 +116,43 @@ def _try(config: Config, channel: str) -> None:
 # --- waiting for the code --------------------------------------------------------------------------------------------
 
 
-def _wait_beside(config: Config, channel: str, where: str) -> int:
-    """The running gateway receives the code; its store tells."""
-    path = config.home / "state.db"
-    with stored(config, "beside") as store:
-        assert store
-        clock = config.clock()
-        watch = _Watch(_Kept(store, clock, Transactions(store, clock)), channel, where)
-        try:
-            while watch.poll() is None:
-                if owner(path) is None:
-                    raise StoreError(
-                        f"the gateway has ended: start it, and run {start_command()} link {channel} again."
-                    )
-                pause_thread(LOOK_SECONDS)
-        finally:
-            watch.withdraw()
-        return watch.print_result()
-
-
-async def _serve(config: Config, channel: str, where: str) -> int:
-    """Without a running gateway the channel runs here until the code has come. Other messages are kept for the next
+async def _wait(config: Config, channel: str, where: str, *, is_served: bool) -> int:
+    """Until the code has come. Where no gateway serves the channel it runs here; other messages are kept for the next
     gateway."""
-    app = build(config, provider=(), plugins=["access", "chat_apps"])
-    try:
-        served = app.public("chat_apps")(channel)
-        app.channels.add(served)
-        tasks = [asyncio.create_task(_receive(app, served)), asyncio.create_task(app.delivery.run())]
-        watch = _Watch(_Kept(app.store, app.clock, app.transactions), channel, where)
-        try:
-            while watch.poll() is None:
-                await pause(LOOK_SECONDS)
-                for task in tasks:
-                    if task.done():
-                        task.result()
-            until = time.monotonic() + SEND_SECONDS
-            while time.monotonic() < until and not all(row.attempts for row in app.outbox.pending(channel)):
-                await pause(LOOK_SECONDS)
-        finally:
+    path, tasks = config.home / "state.db", list[asyncio.Task[None]]()
+    async with AsyncExitStack() as stack:
+        if is_served:
+            store = stack.enter_context(stored(config, "beside"))
+            assert store
+            kept, then = _Kept(store, clock := config.clock(), Transactions(store, clock)), ""
+        else:
+            app = build(config, provider=(), plugins=["access", "chat_apps"])
+            stack.push_async_callback(app.aclose)
+            served = app.public("chat_apps")(channel)
+            app.channels.add(served)
+            tasks += [asyncio.create_task(_receive(app, served)), asyncio.create_task(app.delivery.run())]
+            stack.push_async_callback(_cancel, tasks)
+            kept = _Kept(app.store, app.clock, app.transactions)
+            then = f"\n{start_command()} gateway serves {channel} from now on, until you stop it."
+        watch = _Watch(kept, channel, where)
+        stack.callback(watch.withdraw)
+        while watch.poll() is None:
+            if owner(path) is None:
+                raise StoreError(f"the gateway has ended: start it, and run {start_command()} link {channel} again.")
+            await pause(LOOK_SECONDS)
             for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
-            watch.withdraw()
-        return watch.print_result(f"\n{start_command()} gateway serves {channel} from now on, until you stop it.")
-    finally:
-        await app.aclose()
+                if task.done():
+                    task.result()
+        until = time.monotonic() + SEND_SECONDS
+        while tasks and time.monotonic() < until and not all(row.attempts for row in app.outbox.pending(channel)):
+            await pause(LOOK_SECONDS)
+        return watch.print_result(then)
+
+
+async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _receive(app: App, served: Channel) -> None:
