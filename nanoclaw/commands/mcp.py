@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from nanoclaw.commands.arguments import Options
+from nanoclaw.commands.plugins import public
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.plugin import Reply
 from nanoclaw.escapes import one_line
@@ -118,9 +119,8 @@ def test(config: Config, options: Options) -> Reply:
         {"name": tool.spec.name, "description": tool.spec.description, "reads": one.only_reads(tool.name)}
         for tool in one.listing.tools
     ]
-    prompts = f", {len(one.listing.prompts)} prompts" if one.listing.prompts else ""
-    resources = ", resources" if one.listing.has_resources else ""
-    lines = [f"{name} is there: {one.about}, {len(tools)} tools{prompts}{resources}."]
+    more = ", prompts" * one.listing.has_prompts + ", resources" * one.listing.has_resources
+    lines = [f"{name} is there: {one.about}, {len(tools)} tools{more}."]
     lines += [f"- {remark}" for remark in one.listing.remarks]
     lines += [f"{tool['name']}{' (reads)' * tool['reads']}: {one_line(tool['description'], 100)}" for tool in tools]
     data = {"name": name, "about": one.about, "tools": tools, "remarks": list(one.listing.remarks)}
@@ -132,9 +132,7 @@ async def _looked_at(config: Config, name: str, show: Callable[[str], None]) -> 
     from nanoclaw.commands.inspecting import app_over_copy
 
     async with app_over_copy(config) as app:
-        servers = app.public("mcp")
-        if servers is None:
-            raise ConfigError("the plugin mcp is off: take it out of [plugins] off in config.toml")
+        servers = public(app, "mcp")
         if name not in servers.names:
             raise ConfigError(f"the MCP server {name} is off: take off = true out of [mcp.{name}].")
         one: Connection = servers.connections()[name]

@@ -12,7 +12,6 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from nanoclaw.core.errors import ToolError
 from nanoclaw.core.messages import Image, UserMessage
 from nanoclaw.core.plugin import Reply, ToolOutput
 from nanoclaw.core.tool import ToolContext
@@ -21,10 +20,9 @@ from nanoclaw.pictures.pictures import PictureError, open_picture
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.mcp.connection import Connection, RunningCall
-    from nanoclaw.plugins.mcp.listing import ListedPrompt
 
 MOST = 200
-"""Resources that are listed."""
+"""Resources, and prompts, that are listed."""
 
 
 async def call(connection: Connection, name: str, context: ToolContext, arguments: dict[str, Any]) -> ToolOutput:
@@ -150,20 +148,20 @@ def _size(data: str) -> str:
 async def asked(connection: Connection, said: str, now: datetime) -> Reply | UserMessage:
     """The question to the model that a prompt makes, or what is wrong with the words. Raises ToolError."""
     name, _, words = said.strip().partition(" ")
-    if not connection.listing.prompts:
-        await connection.ready()
-    prompts = connection.listing.prompts
+    prompts = await connection.request(lambda session, _: _prompts(session))
     prompt = next((one for one in prompts if one.name.casefold() == name.casefold()), None)
     if prompt is None:
-        if not prompts and connection.state != "connected":
-            raise ToolError(f"the MCP server {connection.name} is not available: {connection.error}.")
-        listed = "\n".join(f"- `{_usage(connection.name, one)}`: {one.description}" for one in prompts)
+        about = (one_line(plain(one.description or one.title or ""), 300) for one in prompts)
+        listed = "\n".join(
+            f"- `{_usage(connection.name, one)}`: {told}" for one, told in zip(prompts, about, strict=True)
+        )
         unknown = "" if name in ("?", "") else f"{connection.name} has no prompt {name!r}. "
         return Reply(f"{unknown}Its prompts:\n{listed}" if listed else f"{connection.name} has no prompts.")
     # in their order, quoted where one has spaces; the last takes the rest
-    parts, last = ["".join(one) for one in re.findall(r'"([^"]*)"|(\S+)', words)], max(0, len(prompt.arguments) - 1)
-    arguments = dict(zip(prompt.arguments, [*parts[:last], *filter(None, [" ".join(parts[last:])])], strict=False))
-    lacking = [one for one in prompt.required if not arguments.get(one)]
+    names = [one.name for one in prompt.arguments or ()]
+    parts, last = ["".join(one) for one in re.findall(r'"([^"]*)"|(\S+)', words)], max(0, len(names) - 1)
+    arguments = dict(zip(names, [*parts[:last], *filter(None, [" ".join(parts[last:])])], strict=False))
+    lacking = [one.name for one in prompt.arguments or () if one.required and not arguments.get(one.name)]
     if lacking:
         return Reply(f"It needs {' and '.join(lacking)}: {_usage(connection.name, prompt)}")
     known = prompt.name
@@ -176,6 +174,14 @@ async def asked(connection: Connection, said: str, now: datetime) -> Reply | Use
     return UserMessage("\n\n".join(texts), now, images=tuple(images), outside=source_of(connection.name))
 
 
-def _usage(server: str, prompt: ListedPrompt) -> str:
-    names = (one if one in prompt.required else f"[{one}]" for one in prompt.arguments)
+async def _prompts(session: Any) -> list[Any]:
+    from nanoclaw.plugins.mcp import wire
+
+    if not session.server_capabilities.prompts:
+        return []
+    return (await wire.pages(session.list_prompts, lambda page: list(page.prompts), MOST))[0]
+
+
+def _usage(server: str, prompt: Any) -> str:
+    names = (one.name if one.required else f"[{one.name}]" for one in prompt.arguments or ())
     return " ".join((f"/{server}:{prompt.name}", *names))

@@ -10,11 +10,12 @@ from contextlib import AsyncExitStack
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from nanoclaw import __version__
 from nanoclaw.core.errors import FAULTS, ConfigError, ToolError
 from nanoclaw.core.plugin import Host
 from nanoclaw.core.tool import ToolContext
 from nanoclaw.escapes import one_line, plain
-from nanoclaw.plugins.mcp.listing import MOST_TOOLS, KeptListings, ServerListing, prompts_of, tools_of
+from nanoclaw.plugins.mcp.listing import MOST_TOOLS, KeptListings, ServerListing, tools_of
 
 if TYPE_CHECKING:
     import anyio
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 CLOSE_SECONDS = 8.0
-MOST_PAGES = 50
 LOGGED_CHARACTERS = 2_000
 MOST_NOISE = 1_000
 """Lines that are no messages, since the last answer, after which a server is ended."""
@@ -204,16 +204,14 @@ class Connection:
 
             said = f"it was not ready within {self.settings.seconds:g} s"
             with anyio.CancelScope() as self._scope:
-                late = asyncio.get_running_loop().call_later(self.settings.seconds, self.end, said)
-                try:
-                    async with AsyncExitStack() as stack:
-                        ended = await self._open(stack)
-                        late.cancel()
-                        self._up()
-                        await self._stay(ended)
-                        self.end("the connection ended")  # before its program has ended, which takes time
-                finally:
+                async with AsyncExitStack() as stack:
+                    late = asyncio.get_running_loop().call_later(self.settings.seconds, self.end, said)
+                    stack.callback(late.cancel)
+                    ended = await self._open(stack)
                     late.cancel()
+                    self._up()
+                    await self._stay(ended)
+                    self.end("the connection ended")  # before its program has ended, which takes time
         except FAULTS as error:
             self._why = self._why or self._sign_in() or self.shown(_words(error))
         self._scope = None
@@ -235,7 +233,7 @@ class Connection:
             list_roots_callback=lambda _: questions.roots(self.host, self.settings.roots),
             logging_callback=self._logged,
             message_handler=self._told,
-            client_info=wire.client_info(),
+            client_info=sdk.types.Implementation(name="nanoclaw", version=__version__),
         )
         await stack.enter_async_context(session)
         try:  # the SDK's servers can ask a person in the midst of a call by the protocol of 2025, not by the newest
@@ -267,15 +265,15 @@ class Connection:
         session = self._session
         assert session
         try:
-            async with sdk.listen(session, tools_list_changed=True, prompts_list_changed=True) as changes:
+            async with sdk.listen(session, tools_list_changed=True) as changes:
                 async for _ in changes:
                     await self._list(session)
         except (sdk.ListenNotSupportedError, sdk.SubscriptionLost, sdk.MCPError, ToolError, TimeoutError):
             return
 
     async def _list(self, session: sdk.ClientSession) -> None:
-        """Learn what is offered. What cannot be listed counts as not there, and is a remark."""
-        from nanoclaw.plugins.mcp import sdk, wire
+        """Learn what is offered. A tool that cannot be listed is a remark."""
+        from nanoclaw.plugins.mcp import wire
 
         offers = session.server_capabilities
         if offers is None:
@@ -283,21 +281,10 @@ class Connection:
         tools, remarks = list[Any](), list[str]()
         if offers.tools:
             dispatcher = self._dispatcher  # has them as they came
-            tools, remarks = await wire.pages(
-                session.list_tools, lambda page: list(dispatcher.tools), MOST_PAGES, MOST_TOOLS + 1
-            )
+            tools, remarks = await wire.pages(session.list_tools, lambda page: list(dispatcher.tools), MOST_TOOLS + 1)
         listed, wrong = tools_of(self.name, (self._without_secrets(one) for one in tools if self._takes(one)))
-        prompts: list[Any] = []
-        if offers.prompts:
-            try:
-                listed_on = lambda page: [one.model_dump() for one in page.prompts]  # noqa: E731
-                prompts, _ = await wire.pages(session.list_prompts, listed_on, MOST_PAGES, MOST_TOOLS)
-            except (sdk.MCPError, ValueError) as error:
-                if getattr(error, "code", 0) == _CLOSED:
-                    raise
-                wrong.append(f"its prompts cannot be listed: {self.shown(str(error))}")
         remarks = list(dict.fromkeys(self.shown(one) for one in (*remarks, *wrong)))
-        self.listing = ServerListing(tuple(listed), tuple(prompts_of(prompts)), bool(offers.resources), tuple(remarks))
+        self.listing = ServerListing(tuple(listed), bool(offers.prompts), bool(offers.resources), tuple(remarks))
         for remark in remarks:
             self.host.log.info("{}: {}", self.name, remark)
 
@@ -368,7 +355,7 @@ class Connection:
                 self.end("it sent a message that cannot be read")
             elif self._noise == MOST_NOISE:
                 self.end(f"it wrote {MOST_NOISE:,} lines that are no messages of the protocol")
-        elif getattr(message, "method", "").endswith("/list_changed") and self._session:
+        elif getattr(message, "method", "") == "notifications/tools/list_changed" and self._session:
             try:
                 async with self._changes, asyncio.timeout(self.settings.seconds):
                     await self._list(self._session)

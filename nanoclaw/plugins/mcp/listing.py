@@ -29,20 +29,11 @@ class ListedTool(NamedTuple):
     spec: ToolSpec
 
 
-class ListedPrompt(NamedTuple):
-    """A prompt, with the names of its arguments, and of those that it needs."""
-
-    name: str
-    description: str
-    arguments: tuple[str, ...]
-    required: tuple[str, ...]
-
-
 class ServerListing(NamedTuple):
     """All that a server offers. `remarks` are what was wrong with it."""
 
     tools: tuple[ListedTool, ...] = ()
-    prompts: tuple[ListedPrompt, ...] = ()
+    has_prompts: bool = False
     has_resources: bool = False
     remarks: tuple[str, ...] = ()
 
@@ -79,20 +70,6 @@ def tools_of(server: str, given: Iterable[Any]) -> tuple[list[ListedTool], list[
         spec = ToolSpec(called, described or shown, schema)
         found[called.casefold()] = ListedTool(name, spec)
     return list(found.values()), remarks
-
-
-def prompts_of(given: Iterable[Any]) -> list[ListedPrompt]:
-    found = []
-    for one in given:
-        if not isinstance(one, Mapping) or not isinstance(one.get("name"), str):
-            continue
-        listed = one.get("arguments")
-        arguments = [each for each in listed if isinstance(each, Mapping)] if isinstance(listed, list) else []
-        names = [each["name"] for each in arguments if isinstance(each.get("name"), str)]
-        required = [each["name"] for each in arguments if each.get("required") is True and each.get("name") in names]
-        described = plain(str(one.get("description") or one.get("title") or ""))[:300]
-        found.append(ListedPrompt(one["name"], described, tuple(names), tuple(required)))
-    return found[:100]
 
 
 def _called(server: str, name: str) -> str:
@@ -175,8 +152,7 @@ class KeptListings:
         try:
             kept = self._all[server]
             tools = [ListedTool(name, ToolSpec(*spec)) for name, spec in kept["tools"]]
-            prompts = [ListedPrompt(*one[:2], *map(tuple, one[2:])) for one in kept["prompts"]]
-            return ServerListing(tuple(tools), tuple(prompts), bool(kept["resources"]), tuple(kept["remarks"]))
+            return ServerListing(tuple(tools), bool(kept["prompts"]), bool(kept["resources"]), tuple(kept["remarks"]))
         except (KeyError, TypeError, ValueError):
             return ServerListing()
 
@@ -189,7 +165,7 @@ class KeptListings:
         """Raises OSError."""
         body = {
             "tools": [[one.name, list(one.spec[:3])] for one in listing.tools],
-            "prompts": [list(one) for one in listing.prompts],
+            "prompts": listing.has_prompts,
             "resources": listing.has_resources,
             "remarks": list(listing.remarks),
             "error": error,

@@ -11,7 +11,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nanoclaw import __version__
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.plugins.mcp import sdk
 from nanoclaw.plugins.mcp.listing import schema_of
@@ -23,6 +22,7 @@ if TYPE_CHECKING:
 READ_SECONDS = 3_600.0
 """An answer that streams may be silent for so long; a call has a clock of its own."""
 
+MOST_PAGES = 50
 MOST_MESSAGE_BYTES = 32_000_000
 """Of one message, such as a picture."""
 
@@ -32,10 +32,6 @@ INHERITED = frozenset(
 """Variables that a program gets without being named: the SDK's, and those of language, time and temporary files."""
 
 _TOO_LONG = '"jsonrpc": a line of more bytes than a message may have\n'
-
-
-def client_info() -> sdk.types.Implementation:
-    return sdk.types.Implementation(name="nanoclaw", version=__version__)
 
 
 @asynccontextmanager
@@ -209,13 +205,13 @@ def dispatcher(reading: Any, writing: Any) -> Any:
 
 
 async def pages(
-    ask: Callable[..., Awaitable[Any]], items_of: Callable[[Any], list[Any]], most_pages: int, most: int
+    ask: Callable[..., Awaitable[Any]], items_of: Callable[[Any], list[Any]], most: int
 ) -> tuple[list[Any], list[str]]:
-    """All that is listed on so many pages, and a remark where there is more."""
+    """All that is listed, and a remark where there are more pages than are read."""
     found: list[Any] = []
     cursor: str | None = None
     seen: set[str] = set()
-    for _ in range(most_pages):
+    for _ in range(MOST_PAGES):
         page = await ask(params=sdk.types.PaginatedRequestParams(cursor=cursor) if cursor else None)
         found += items_of(page)
         cursor = page.next_cursor
@@ -224,4 +220,4 @@ async def pages(
         if cursor in seen:
             return found, ["its list repeats without end"]
         seen.add(cursor)
-    return found, [f"only the first {most_pages} pages of its list are read"]
+    return found, [f"only the first {MOST_PAGES} pages of its list are read"]
