@@ -11,16 +11,15 @@ from contextlib import AsyncExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from nanoclaw.channels import attach
 from nanoclaw.channels import table as channels
 from nanoclaw.commands.arguments import Options
 from nanoclaw.commands.health import files, model, opened, settings, store
+from nanoclaw.commands.home import running
 from nanoclaw.core.channel import ChannelTable
 from nanoclaw.core.errors import ChannelError, ConfigError, NanoclawError, StoreError
 from nanoclaw.core.plugin import Finding
 from nanoclaw.installation import start_command
 from nanoclaw.start.config import Config
-from nanoclaw.start.opening import owner
 
 if TYPE_CHECKING:
     from nanoclaw.core.app import App
@@ -135,7 +134,7 @@ class Report:
 
 async def examine(config: Config, tell: Report) -> None:
     """The home and the machine first, then all that answers from elsewhere, side by side."""
-    pid, live = _running_process(config)
+    pid, live = running(config)
     async with AsyncExitStack() as stack:
         app = None if live else await _opened(config, stack)
         problem = str(app) if isinstance(app, ConfigError) else ""
@@ -191,14 +190,6 @@ async def _opened(config: Config, stack: AsyncExitStack) -> App | NanoclawError:
         return await stack.enter_async_context(app_over_copy(config))
     except NanoclawError as error:
         return error
-
-
-def _running_process(config: Config) -> tuple[int | None, dict[str, Any] | None]:
-    """The process that owns the home, and what it says about itself."""
-    pid = owner(config.home / "state.db")
-    with suppress(NanoclawError):  # it does not answer
-        return pid, attach.status(str(config.home)) if pid else None
-    return pid, None
 
 
 Look = Callable[[], Iterable[Finding] | Awaitable[Iterable[Finding]]]
@@ -261,11 +252,6 @@ async def _plugins(app: App | NanoclawError | None, live: dict[str, Any] | None)
         raise StoreError(f"the plugins did not answer within {PLUGIN_SECONDS:.0f} s: see the log") from None
 
 
-def found(findings: Iterable[tuple[str, Finding]]) -> list[list[Any]]:
-    """Findings of plugins in the form that is sent to another process: plugin, whether it is well, and text."""
-    return [[one.name or plugin, one.is_well, one.text] for plugin, one in findings]
-
-
 # --- channels --------------------------------------------------------------------------------------------------------
 
 
@@ -302,7 +288,7 @@ async def _login(config: Config, table: ChannelTable, pid: int | None, live: dic
 
 async def mend(config: Config, report: Report) -> None:
     """Repair findings on this machine. The check that follows says what is still wrong."""
-    pid, live = _running_process(config)
+    pid, live = running(config)
     for check in ("permissions", ""):  # the first may open what the others stand on
         config = settings.again(config)
         for one, look in _local(config, pid, live):

@@ -96,10 +96,7 @@ def status(config: Config, options: Options) -> Reply:
 
     checked(config)
     now = config.clock()
-    pid = owner(config.home / "state.db")
-    live = None
-    with suppress(NanoclawError):  # it does not answer
-        live = attach.status(str(config.home))
+    pid, live = running(config)
     with home.stored(config) as store:
         sessions = list_sessions(store) if store else []
         outbox = counts(store) if store else {}
@@ -134,6 +131,14 @@ def status(config: Config, options: Options) -> Reply:
     del shown["process"], shown["failures"]
     lines = (f"{name.capitalize().replace('_', ' '):<14} {value}" for name, value in shown.items())
     return Reply("\n".join(lines), facts)
+
+
+def running(config: Config) -> tuple[int | None, dict[str, Any] | None]:
+    """The process that owns the home, and what it says about itself."""
+    pid = owner(config.home / "state.db")
+    with suppress(NanoclawError):  # it does not answer
+        return pid, attach.status(str(config.home)) if pid else None
+    return pid, None
 
 
 def _failure(failed: tuple[str, str, str]) -> str:

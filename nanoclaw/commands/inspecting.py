@@ -10,7 +10,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from nanoclaw.core.errors import ConfigError, StoreError
+from nanoclaw.commands.plugins import public
+from nanoclaw.core.errors import StoreError
 from nanoclaw.core.messages import Address, ModelRequest
 from nanoclaw.core.plugin import Mode, Profile
 from nanoclaw.core.provider import chat_messages, chat_tools
@@ -70,9 +71,7 @@ async def preview_request(config: Config, session: str, message: str, mode: Mode
     if mode == "guest" and address.channel == "terminal":  # which is the owner's: a guest begins anew
         address = Address("guest", "")
     async with app_over_copy(config, channels) as app:
-        inspection = app.public("inspect")
-        if inspection is None:
-            raise ConfigError("the plugin inspect is off: take it out of [plugins] off in config.toml")
+        inspection = public(app, "inspect")
         profile = app.chain.profiles.get({"full": "person", "minimal": "job"}.get(mode, mode), Profile(mode, mode))
         found = await inspection.preview(app.sessions.conversation(address), message, profile, address)
         rows, remarks = inspection.rows(found), inspection.remarks(address, found)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from nanoclaw.channels import attach
 from nanoclaw.commands.arguments import Options
+from nanoclaw.commands.plugins import public
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.start.config import Config
 
@@ -25,8 +26,7 @@ async def _forget(config: Config, options: Options) -> int:
 
     query = " ".join(options.query)
     async with program(config) as app:
-        if (forgetter := app.public("forget")) is None:
-            raise ConfigError("the plugin forget is off: take it out of [plugins] off in config.toml")
+        forgetter = public(app, "forget")
         listing = forgetter.find(query)
         if not listing.count:
             print("Nothing found.")

@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.installation import start_command
@@ -92,6 +92,13 @@ def printed(reply: Reply, *, as_json: bool) -> str:
 
 def show(reply: Reply, *, as_json: bool) -> None:
     print(printed(reply, as_json=as_json))
+
+
+def public(app: App, name: str) -> Any:
+    """What a plugin makes public. Raises ConfigError where it is off."""
+    if (found := app.public(name)) is None:
+        raise ConfigError(f"the plugin {name} is off: take it out of [plugins] off in config.toml")
+    return found
 
 
 def says_yes(question: str, otherwise: str = "Nothing was added.") -> bool:

@@ -396,15 +396,13 @@ def _take_home(config: Config) -> bool:
     where that takes too long. Raises StoreBusy for another gateway."""
     from nanoclaw.start.opening import owner
 
-    began, noted = time.monotonic(), False
-    while (pid := owner(config.home / "state.db")) is not None and time.monotonic() - began < _PATIENCE_SECONDS:
+    others = _Others(config)
+    while owner(config.home / "state.db") is not None:
         if link := attach.connect(str(config.home), "home"):
             link.socket.close()
-        if not noted and time.monotonic() - began > paced(_BUSY_SECONDS):
-            noted = True
-            attach.say(f"waiting for another nanoclaw (process {pid})")
-        pause_thread(_TRY_SECONDS)
-    return pid is None
+        if not others.waited_for():
+            return False
+    return True
 
 
 def _give_memory_back() -> None:
@@ -438,7 +436,7 @@ def said(
 ) -> int:
     """Say a text to the process that runs, or work `here`. A process that is just starting, about to end, or that does
     not listen is waited for."""
-    began, noted = time.monotonic(), False
+    others = _Others(config)
     while True:
         if link := _attached(config, want, session, model):
             sent = [(file.path, file.name, file.mime) for file in files]
@@ -447,13 +445,24 @@ def said(
         try:
             return run(here())
         except StoreBusy:
-            waited = time.monotonic() - began
-            if waited > _PATIENCE_SECONDS:
+            if not others.waited_for():
                 raise
-            if waited > paced(_BUSY_SECONDS) and not noted:
-                noted = True
-                attach.say(f"waiting for another nanoclaw (process {attach.holder(str(config.home))})")
-            pause_thread(0.5 if noted else 0.1)
+
+
+class _Others:
+    """Waits for the process that owns the home, says so once, and gives up after a while."""
+
+    def __init__(self, config: Config) -> None:
+        self._home, self._began, self._is_told = str(config.home), time.monotonic(), False
+
+    def waited_for(self) -> bool:
+        """Wait a moment more; False when that took too long."""
+        waited = time.monotonic() - self._began
+        if waited > paced(_BUSY_SECONDS) and not self._is_told:
+            self._is_told = True
+            attach.say(f"waiting for another nanoclaw (process {attach.holder(self._home)})")
+        pause_thread(0.5 if self._is_told else _TRY_SECONDS)
+        return waited <= _PATIENCE_SECONDS
 
 
 def _attached(config: Config, want: str, session: str, model: str) -> attach.Link | None:
@@ -501,9 +510,8 @@ class Attachable:
         return {**about, "commands": commands_of(app), "urgent": urgent(app)}
 
     async def status(self) -> dict[str, Any]:
-        from nanoclaw.commands.doctor import found
-
-        return {**self._app.status(), "findings": found(await self._app.findings())}
+        found = [(one.name or plugin, one.is_well, one.text) for plugin, one in await self._app.findings()]
+        return {**self._app.status(), "findings": found}
 
     def waiting(self, serves: Callable[[Outbound], bool]) -> list[tuple[Address, datetime]]:
         rows = [] if self._app.router.is_frozen else self._app.outbox.pending("terminal")
