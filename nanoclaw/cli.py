@@ -8,7 +8,6 @@ import json
 import os
 import sys
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,7 +21,6 @@ from nanoclaw.start.config import Config
 
 if TYPE_CHECKING:
     from nanoclaw.commands.arguments import Options
-    from nanoclaw.core.plugin import Reply
 
 
 def run(argv: Sequence[str]) -> int:
@@ -138,16 +136,9 @@ def _done(command: str, config: Config, options: Options) -> int:
             from nanoclaw.commands.talking import chat
 
             return chat(config, options)
-        from nanoclaw.commands.arguments import COMMANDS
+        from nanoclaw.commands.plugins import of_command_line
 
-        module, _, function = COMMANDS[command][0].partition(".")
-        done: Reply | int = getattr(import_module(f"nanoclaw.commands.{module}"), function)(config, options)
-        if isinstance(done, int):
-            return done
-        from nanoclaw.commands.plugins import show
-
-        show(done, as_json=options.json)
-        return 0
+        return of_command_line(command, config, options)
     except ModuleNotFoundError as error:
         if not (error.name or "").startswith("nanoclaw.plugins."):
             raise

@@ -1,13 +1,15 @@
-"""Commands of the chat, on the command line."""
+"""Commands on the command line: those of it alone, and those of the chat."""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from nanoclaw.commands.arguments import COMMANDS, Options
 from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.installation import start_command
 from nanoclaw.start.config import Config
@@ -72,8 +74,6 @@ async def reply(app: App, command: str, *, as_json: bool) -> str | None:
     if not found or not (app.commands.find(wanted) or wanted in ("", *GROUPS)):
         import difflib
 
-        from nanoclaw.commands.arguments import COMMANDS
-
         near = difflib.get_close_matches(
             wanted, [*(one.split()[0] for one in COMMANDS), *app.commands.open_to("person")], 1
         )
@@ -90,8 +90,14 @@ def printed(reply: Reply, *, as_json: bool) -> str:
     return json.dumps(dict(reply.data or {"text": reply.text})) if as_json else reply.text
 
 
-def show(reply: Reply, *, as_json: bool) -> None:
-    print(printed(reply, as_json=as_json))
+def of_command_line(name: str, config: Config, options: Options) -> int:
+    """Carry out a command of the command line alone, and print what it says. Returns the exit status."""
+    module, _, function = COMMANDS[name][0].partition(".")
+    done: Reply | int = getattr(import_module(f"nanoclaw.commands.{module}"), function)(config, options)
+    if isinstance(done, int):
+        return done
+    print(printed(done, as_json=options.json))
+    return 0
 
 
 def public(app: App, name: str) -> Any:
