@@ -86,7 +86,7 @@ async def reply(app: App, command: str, *, as_json: bool) -> str | None:
 
 
 def printed(reply: Reply, *, as_json: bool) -> str:
-    """What a command prints, of the chat or of the command line alone."""
+    """Text that a command prints, of the chat or of the command line alone."""
     return json.dumps(dict(reply.data or {"text": reply.text})) if as_json else reply.text
 
 
@@ -101,7 +101,7 @@ def of_command_line(name: str, config: Config, options: Options) -> int:
 
 
 def public(app: App, name: str) -> Any:
-    """What a plugin makes public. Raises ConfigError where it is off."""
+    """Public object of a plugin. Raises ConfigError where the plugin is off."""
     if (found := app.public(name)) is None:
         raise ConfigError(f"the plugin {name} is off: take it out of [plugins] off in config.toml")
     return found
