@@ -1,14 +1,12 @@
 """Landlock and seccomp: a process confines itself and all that comes from it. Used by `launch.py`, and to ask
-what this kernel can do."""
-
-from __future__ import annotations
+what this kernel can do. Each import of it is a part of the price of each command."""
 
 import _ctypes
-import os
-import stat
+import posix
 import sys
+from _stat import S_ISDIR
 
-ON_ARM = os.uname().machine != "x86_64"
+ON_ARM = posix.uname().machine != "x86_64"
 
 
 class _Long(_ctypes._SimpleCData):  # type: ignore[type-arg]
@@ -39,7 +37,7 @@ def _result(name: str, *arguments: int | bytes | None) -> int:
     result = function(*(_Long(one) if isinstance(one, int) else one for one in arguments))
     if result < 0:
         code = _ctypes.get_errno()
-        raise OSError(code, os.strerror(code))
+        raise OSError(code, posix.strerror(code))
     return int(result)
 
 
@@ -107,7 +105,7 @@ def wait_for(listener: int) -> None:
             continue
 
 
-def confine(rules: Iterable[tuple[str, int]]) -> None:
+def confine(rules: "Iterable[tuple[str, int]]") -> None:
     """Allow this process and its descendants these rights below these paths and nothing else of files. Raises OSError,
     with nothing or a part of it done: go no further then."""
     prctl(_PDEATHSIG, _KILL)
@@ -126,15 +124,15 @@ def confine(rules: Iterable[tuple[str, int]]) -> None:
     made = call(_CREATE_RULESET, ruleset, len(ruleset), 0)
     for path, rights in rules:
         try:
-            parent = os.open(path, os.O_PATH | os.O_CLOEXEC)
+            parent = posix.open(path, posix.O_PATH | posix.O_CLOEXEC)
         except OSError:
             continue  # it isn't there: nothing is allowed
-        is_folder = stat.S_ISDIR(os.fstat(parent).st_mode)
+        is_folder = S_ISDIR(posix.fstat(parent).st_mode)
         rule = _number(rights & handled & (-1 if is_folder else _FILE_ONLY)) + _number(parent)
         call(_ADD_RULE, made, _PATH_BENEATH, rule, 0)
-        os.close(parent)
+        posix.close(parent)
     call(_RESTRICT_SELF, made, 0)
-    os.close(made)
+    posix.close(made)
 
 
 def _number(value: int) -> bytes:

@@ -62,7 +62,7 @@ class Keeper(NamedTuple):
     last line, its exit status, with " left" where it left processes: it stays until these have been ended. What comes
     between may be the command's. `folder` is removed at the end, if there is one. `put_back` is called when all have
     ended, and has a remark on what it did. `disks` are folders on the disks that the command may fill. `own` processes
-    are the keeper's. `is_namespace`: all that is below the child ends with the child's own one."""
+    are the keeper's, which ends with 0 only after all others. `is_namespace`: all end with the child's own one."""
 
     descriptors: tuple[int, ...]
     report: int
@@ -431,11 +431,9 @@ class _Family:
         """TERM, then KILL what is still there, at once without a grace; the number of processes besides the child that
         had to go."""
         keeper = self._keeper
-        if keeper and keeper.is_namespace and not _is_running(self._child):
-            self._child.poll()
-            return 0
-        frozen = self._freeze()
-        if not frozen:
+        ended = self._child.poll() if keeper and not _is_running(self._child) else None
+        is_last = keeper and ended is not None and (keeper.is_namespace or (keeper.own and ended == 0))
+        if is_last or not (frozen := self._freeze()):
             self._child.poll()
             return 0
         own = keeper.own - 1 if keeper else 0
