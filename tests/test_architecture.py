@@ -434,7 +434,7 @@ def _opens(node: ast.AST) -> bool:
     match node:
         case ast.Call(func=ast.Name("open")):
             return True
-        case ast.Call(func=ast.Attribute(ast.Name("os" | "io"), "open")):
+        case ast.Call(func=ast.Attribute(ast.Name("os" | "io" | "posix"), "open")):
             return True
         case ast.Call(func=ast.Attribute(_, name)) if name in READS_OR_WRITES:
             return True
