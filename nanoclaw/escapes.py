@@ -27,6 +27,12 @@ def printable(text: str) -> str:
     return re.sub(_UNSAFE, _named, text)
 
 
+def is_blank(text: str) -> bool:
+    """True for a text of which nobody would see anything."""
+    bare = plain(text).strip()
+    return not bare or (not bare.isascii() and re.search(_SEEN, bare) is None)
+
+
 def one_line(text: str, limit: int = 60) -> str:
     """The beginning of a text on one line, without control bytes."""
     line = " ".join(printable(text[: limit * 20]).split())
@@ -101,6 +107,7 @@ _UNSEEN = "\xad\u180e\u200b\u2060-\u2064\ufeff"
 _UNSAFE = f"({_FLAG})|([{_TURNING}])|[\x00-\x08\x0b-\x1f\x7f-\x9f{_UNSEEN}]"
 _JOINING = "\u200c\u200d\ufe0e\ufe0f"
 _OTHER_UNSEEN = "\u034f\u061c\u115f\u1160\u17b4\u17b5\u200e\u200f\u2028\u2029\u2800\u3164\uffa0\ufe00-\ufe0d"
+_SEEN = rf"[^\s{_TURNING}{_UNSEEN}{_JOINING}{_OTHER_UNSEEN}]"
 _SPACES = "(?<![«0-9])[\xa0\u202f](?![?!:;»%€0-9])|[\u1680\u2000-\u200a\u205f]"
 _BLANK = r"(?<=[^ \t\n])[ \t]{20,}|[ \t]{60,}|(?:\n[ \t]*){6,}(?=\n)"
 _INVISIBLE = (

@@ -33,6 +33,7 @@ from nanoclaw.core.store.db import Transaction
 from nanoclaw.core.store.inbox import STOPPED, Inbox, OpenTurn
 from nanoclaw.core.store.sessions import Session, Sessions
 from nanoclaw.core.turn import AsksOwner, ModelDown, RunningTurn, TurnOver, TurnParts
+from nanoclaw.escapes import is_blank
 from nanoclaw.runtime_metadata import escape, program_remark
 
 ONE_ANSWER = (
@@ -308,7 +309,7 @@ class Rounds:
     async def _ask(self) -> AssistantMessage:
         """One answer; after an empty one the model is asked once more."""
         answer = await self._complete()
-        if not answer.tool_calls and not answer.text.strip():
+        if not answer.tool_calls and is_blank(answer.text):
             answer = await self._complete()
         return answer
 
@@ -467,7 +468,7 @@ class Rounds:
         """End the turn with an answer, by TurnOver. Returns None when the model is asked to answer again, the same
         answer with calls where a plugin has some to be made first."""
         turn = self.turn
-        if not answer.text.strip():
+        if is_blank(answer.text):
             empty = "The model gave an empty answer, twice. Ask again, or choose another with /model."
             raise TurnOver(empty, "failed")
         text = answer.text

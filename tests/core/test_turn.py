@@ -183,14 +183,14 @@ def test_a_call_cut_off_at_the_output_limit_never_runs(tmp_path: Path) -> None:
     assert not any(isinstance(event, ToolStarted) for event in ended.events)
 
 
-@pytest.mark.parametrize("empty", ["", " \n\t", Say(reasoning="only thoughts")])
+@pytest.mark.parametrize("empty", ["", " \n\t", "\u200b\ufeff\xa0\x00", Say(reasoning="only thoughts")])
 def test_an_empty_answer_is_asked_for_once_more(tmp_path: Path, empty: Step) -> None:
     ended = ask(tmp_path, empty, "Here I am.")
     assert ended.answer == "Here I am."
     assert len([message for message in ended.history if isinstance(message, AssistantMessage)]) == 1
 
 
-@pytest.mark.parametrize("empty", ["", " \n\t", Say(reasoning="only thoughts")])
+@pytest.mark.parametrize("empty", ["", " \n\t", "\u200b\ufeff\xa0\x00", Say(reasoning="only thoughts")])
 def test_two_empty_answers_end_in_an_honest_sentence_that_is_not_in_the_history(tmp_path: Path, empty: Step) -> None:
     ended = ask(tmp_path, empty, empty)
     assert ended.turn.reason == "failed"

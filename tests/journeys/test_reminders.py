@@ -346,7 +346,8 @@ async def test_jobs_lists_what_is_snoozed_with_its_time_and_what_nobody_answered
 
 async def test_a_reminder_without_a_text_is_refused_with_that_reason(tmp_path: Path, dial: Dial) -> None:
     async with ticking(tmp_path, dial) as home:
-        assert (await heard(home, dial, "/remind tomorrow at 9:")).startswith("There is no text")
+        for text in ("", " \u200b", " \u3164\ufe0f"):
+            assert (await heard(home, dial, f"/remind tomorrow at 9:{text}")).startswith("There is no text")
         assert "a colon and a text" in await heard(home, dial, "/remind tomorrow at 9")
 
 
