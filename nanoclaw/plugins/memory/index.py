@@ -214,6 +214,11 @@ class Index:
         sql = "SELECT term FROM terms WHERE instr(term, ?) LIMIT ?"
         return [term for (term,) in self.connection().execute(sql, (letters, most))]
 
+    def spelled(self, pattern: str, most: int) -> list[str]:
+        """Terms in which a letter is one of those in its brackets; all terms are read."""
+        sql = "SELECT term FROM terms WHERE term GLOB ? LIMIT ?"
+        return [term for (term,) in self.connection().execute(sql, (pattern, most))]
+
     def idf(self, frequency: int) -> float:
         """Inverse document frequency of a term that so many entries have."""
         return math.log(1 + (max(self.entries, _FEWEST_ENTRIES) - frequency + 0.5) / (frequency + 0.5))

@@ -33,6 +33,15 @@ _BRIEF = 6  # words, or fewer, of a message that may be a name for what is looke
 _MOST_REPAIRS = 4  # words that no note has and that may be mistyped
 
 
+_ACCENTS = """
+aàáâãäåāăą cçćĉċč dďđ eèéêëēĕėęě gĝğġģ hĥħ iìíîïĩīĭįı jĵ kķ lĺļľł nñńņň oòóôõöøōŏő rŕŗř sśŝşšș tţťŧț uùúûüũūŭůűų wŵ
+yýÿŷ zźżž
+"""
+_SPELLED = {letters[0]: f"[{letters}]" for letters in _ACCENTS.split()}
+_PLAIN = {ord(letter): letters[0] for letters in _ACCENTS.split() for letter in letters[1:]}
+_WITH_E = {ord(letter): f"{plain}e" for letter, plain in zip("äöü", "aou", strict=True)}
+
+
 @dataclass(slots=True)
 class Query:
     words: frozenset[str]
@@ -182,8 +191,9 @@ def _weigh(
         strange = [word for word in dict.fromkeys(said) if word not in STOP_WORDS and stem(word) not in known]
         strange = [word for word in strange if wording.rarity(word) >= _WORTH_REPAIRING]
         for word in strange[:_MOST_REPAIRS]:
-            near = [] if wording.is_english else _of_one_root(index, stem(word))
-            share = 1.0 if is_asked else _REPAIRED
+            near, share = _accented(index, word), 1.0 if is_asked else _REPAIRED
+            if not near and not wording.is_english:
+                near = _of_one_root(index, stem(word))
             if not near:
                 near, share = _repaired(index, word), _MISTYPED
             if not near and not wording.is_english:
@@ -194,6 +204,15 @@ def _weigh(
             if near:
                 own[stem(word)] = weight * _REPAIRED
     return own
+
+
+def _accented(index: Index, word: str) -> list[str]:
+    """Terms of the notes that differ from a word in accents alone, or have ä where it has ae."""
+    if not 3 <= len(word) <= 30 or not word.isalpha() or is_cjk(word):
+        return []
+    plain = re.sub("([aou])e", r"\1", word), word, word.translate(_WITH_E)
+    patterns = {"".join(_SPELLED.get(letter, letter) for letter in each.translate(_PLAIN)) for each in plain}
+    return [term for pattern in patterns for term in index.spelled(pattern, _MOST_FORMS)]
 
 
 def _repaired(index: Index, word: str) -> list[str]:

@@ -193,6 +193,23 @@ def test_a_mistyped_name_is_found(tmp_path: Path, query: str) -> None:
     assert texts(search(ws, query, 1, NOW)) == ["coffee with Caroline"]
 
 
+@pytest.mark.parametrize(
+    ("query", "note"),
+    [
+        ("who is Wisniewska?", "coffee with Wiśniewska"),
+        ("who is Dvorak?", "a quartet by Dvořák"),
+        ("who is Dvořák?", "tea with Anton Dvorak"),
+        ("who is Mueller?", "Müller came by"),
+        ("who is Müller?", "Mueller came by"),
+        ("who is Zoe?", "Zoë called"),
+        ("where is Lodz", "the train to Łódź"),
+    ],
+)
+def test_a_name_is_found_whatever_its_accents(tmp_path: Path, query: str, note: str) -> None:
+    ws = workspace(tmp_path, _2026_05_01=f"- {note}\n- nothing else\n- rain\n")
+    assert texts(recall(ws, query)) == texts(search(ws, query, 1, NOW)) == [note]
+
+
 def test_a_pronoun_is_understood_from_the_talk_before(tmp_path: Path) -> None:
     ws = workspace(tmp_path, _2026_05_01="- Anna moved to Lviv\n", _2026_05_02="- Bob moved to Kyiv\n")
     assert texts(recall(ws, "Where did she move?", "Let us speak of Anna"))[0] == "Anna moved to Lviv"
