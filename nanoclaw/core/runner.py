@@ -469,8 +469,7 @@ class Rounds:
         answer with calls where a plugin has some to be made first."""
         turn = self.turn
         if is_blank(answer.text):
-            empty = "The model gave an empty answer, twice. Ask again, or choose another with /model."
-            raise TurnOver(empty, "failed")
+            raise TurnOver("The model gave an empty answer, twice. Ask again, or choose another with /model.", "failed")
         text = answer.text
         if answer.finish == "length":
             text += "\n\n(Cut off at the model's output limit; say “go on” for the rest.)"
