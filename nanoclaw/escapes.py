@@ -10,6 +10,14 @@ if TYPE_CHECKING:  # as in the thin client, which loads this
     from collections.abc import Iterable
     from typing import Any, TextIO
 
+BLANKS = (
+    "\x00\t\n\x0b\x0c\r\x1b\x1c\x1d\x1e\x1f \x85\xa0\xad\u034f\u061c\u115f\u1160\u1680\u17b4\u17b5\u180e\u2000"
+    "\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u200b\u200c\u200d\u200e\u200f\u2028\u2029\u202a"
+    "\u202b\u202c\u202d\u202e\u202f\u205f\u2060\u2061\u2062\u2063\u2064\u2066\u2067\u2068\u2069\u206a\u206b\u206c"
+    "\u206d\u206e\u206f\u2800\u3000\u3164\ufe0e\ufe0f\ufeff\uffa0"
+)
+"""Characters that nobody sees: a text of nothing else says nothing."""
+
 
 def plain(text: str) -> str:
     """Remove escape sequences and control characters but newline and tab; half characters become U+FFFD."""
@@ -25,12 +33,6 @@ def printable(text: str) -> str:
     if text.replace("\n", "").isprintable():
         return text
     return re.sub(_UNSAFE, _named, text)
-
-
-def is_blank(text: str) -> bool:
-    """True for a text of which nobody would see anything."""
-    bare = plain(text).strip()
-    return not bare or (not bare.isascii() and re.search(_SEEN, bare) is None)
 
 
 def one_line(text: str, limit: int = 60) -> str:
@@ -107,7 +109,6 @@ _UNSEEN = "\xad\u180e\u200b\u2060-\u2064\ufeff"
 _UNSAFE = f"({_FLAG})|([{_TURNING}])|[\x00-\x08\x0b-\x1f\x7f-\x9f{_UNSEEN}]"
 _JOINING = "\u200c\u200d\ufe0e\ufe0f"
 _OTHER_UNSEEN = "\u034f\u061c\u115f\u1160\u17b4\u17b5\u200e\u200f\u2028\u2029\u2800\u3164\uffa0\ufe00-\ufe0d"
-_SEEN = rf"[^\s{_TURNING}{_UNSEEN}{_JOINING}{_OTHER_UNSEEN}]"
 _SPACES = "(?<![«0-9])[\xa0\u202f](?![?!:;»%€0-9])|[\u1680\u2000-\u200a\u205f]"
 _BLANK = r"(?<=[^ \t\n])[ \t]{20,}|[ \t]{60,}|(?:\n[ \t]*){6,}(?=\n)"
 _INVISIBLE = (

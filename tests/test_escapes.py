@@ -2,7 +2,7 @@
 
 import pytest
 
-from nanoclaw.escapes import is_blank, plain, visible
+from nanoclaw.escapes import plain, visible
 from tests.examples import examples
 
 TEXTS = examples(__file__, "escapes.jsonl")
@@ -21,10 +21,3 @@ def test_no_control_survives_any_character() -> None:
     for clean in (plain, visible):
         result = clean("".join(map(chr, range(0x2500))) + "\x1b" * 5000)
         assert not [c for c in result if c not in "\n\t" and (ord(c) < 0x20 or 0x7F <= ord(c) < 0xA0)]
-
-
-def test_a_text_is_blank_where_nothing_of_it_can_be_seen() -> None:
-    assert all(
-        map(is_blank, ["", " \n", "\x1b[0m\x00", "\u200b", "\ufeff\xa0", "\u3164", "\u2800\ufe0f\u200d", "\u202e"])
-    )
-    assert not any(map(is_blank, ["-", ".", "\u200bé", "🎉", "❤\ufe0f", "\ud800", "。"]))

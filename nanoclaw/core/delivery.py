@@ -20,7 +20,7 @@ from nanoclaw.core.errors import ChannelError, ChannelUnavailable, StoreError, U
 from nanoclaw.core.messages import Address, Button, Outbound
 from nanoclaw.core.plugin import Later, NamedTuple
 from nanoclaw.core.store.db import PANIC, Flags, Store, Transaction, Transactions
-from nanoclaw.escapes import is_blank, one_line
+from nanoclaw.escapes import BLANKS, one_line
 
 RETRY_SECONDS = (5, 25, 120, 600)
 """Pauses after the first, second … failed attempt; after the last one the row has failed for good."""
@@ -512,11 +512,11 @@ def parts(row: Row, hints: Hints, reach: Reach | None = None) -> list[Outbound]:
     from nanoclaw.message_split import pieces, size
 
     if not files and size(text, hints.units) <= hints.length:
-        texts = [] if is_blank(text) else [text]
+        texts = [text] if text.strip(BLANKS) else []
     elif 0 < len(files) <= hints.files and size(text, hints.units) <= hints.caption:
         return [_with_files(whole, files, hints, reach)._replace(key=f"{row.id}.1")]
     else:
-        texts = [cut.strip("\n") for cut in pieces(text, hints.length, hints.units) if not is_blank(cut)]
+        texts = [cut.strip("\n") for cut in pieces(text, hints.length, hints.units) if cut.strip(BLANKS)]
     bare = whole._replace(text="", files=(), reply_to="", buttons=())
     outgoing = [bare._replace(text=one) for one in texts]
     while files:

@@ -33,7 +33,7 @@ from nanoclaw.core.store.db import Transaction
 from nanoclaw.core.store.inbox import STOPPED, Inbox, OpenTurn
 from nanoclaw.core.store.sessions import Session, Sessions
 from nanoclaw.core.turn import AsksOwner, ModelDown, RunningTurn, TurnOver, TurnParts
-from nanoclaw.escapes import is_blank
+from nanoclaw.escapes import BLANKS
 from nanoclaw.runtime_metadata import escape, program_remark
 
 ONE_ANSWER = (
@@ -309,7 +309,7 @@ class Rounds:
     async def _ask(self) -> AssistantMessage:
         """One answer; after an empty one the model is asked once more."""
         answer = await self._complete()
-        if not answer.tool_calls and is_blank(answer.text):
+        if not answer.tool_calls and not answer.text.strip(BLANKS):
             answer = await self._complete()
         return answer
 
@@ -468,7 +468,7 @@ class Rounds:
         """End the turn with an answer, by TurnOver. Returns None when the model is asked to answer again, the same
         answer with calls where a plugin has some to be made first."""
         turn = self.turn
-        if is_blank(answer.text):
+        if not answer.text.strip(BLANKS):
             raise TurnOver("The model gave an empty answer, twice. Ask again, or choose another with /model.", "failed")
         text = answer.text
         if answer.finish == "length":

@@ -12,7 +12,7 @@ from nanoclaw.core.errors import Refused, ToolError
 from nanoclaw.core.messages import Address, CheckedCall, Effect, Outbound, ToolExample
 from nanoclaw.core.plugin import Ask, Ended, Hears, Host, NamedTuple, Plugin, Scope, Tool, Turn, Tx, Verdict
 from nanoclaw.core.tool import ToolContext, tool
-from nanoclaw.escapes import is_blank, one_line
+from nanoclaw.escapes import BLANKS, one_line
 from nanoclaw.silence_token import spoken
 
 TERMINAL = "terminal"
@@ -100,7 +100,7 @@ class Messages(Plugin):
         """Judge a call: the owner is asked before anything goes to another chat that is not listed for it."""
         text, files = str(call.arguments.get("text", "")), call.arguments.get("files") or ()
         target = self._target(turn.address, str(call.arguments.get("to", "")), turn.role, files)
-        if is_blank(spoken(text)) and not files:
+        if not spoken(text).strip(BLANKS) and not files:
             raise ToolError("there is nothing to send: give a text, files or both.")
         if len(files) > MOST_FILES:
             raise ToolError(f"{len(files)} files are too many for one message: at most {MOST_FILES}. Nothing was sent.")

@@ -14,7 +14,7 @@ from nanoclaw.clock import short_time
 from nanoclaw.core.errors import ScheduleError
 from nanoclaw.core.messages import Address
 from nanoclaw.core.plugin import Host, Reply, Tx
-from nanoclaw.escapes import is_blank, one_line
+from nanoclaw.escapes import BLANKS, one_line
 from nanoclaw.plugins.schedule import jobs as rows
 from nanoclaw.plugins.schedule.jobs import Job, Jobs, JobState, Kind, Occurrence, OnMiss, Repeat
 from nanoclaw.plugins.schedule.loop import JobLoop
@@ -91,7 +91,7 @@ class JobService:
         return job, f"{made}{note}{nags}. “{job.short}”"
 
     def _check(self, asked: JobRequest, target: Address) -> None:
-        if is_blank(text := asked.text.strip()):
+        if not (text := asked.text.strip(BLANKS)):
             raise ScheduleError(NO_TEXT)
         if len(text) > LONGEST_TEXT:
             raise ScheduleError(f"The text has {len(text):,} characters, and {LONGEST_TEXT:,} is the limit.")
