@@ -12,9 +12,8 @@ from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path, PurePosixPath
 
-from nanoclaw.beneath.paths import open_again
 from nanoclaw.core.plugin import Host, Turn, Tx
-from nanoclaw.sandbox.protect import Search, TooManyError
+from nanoclaw.sandbox.protect import Search, TooManyError, read_plain
 from nanoclaw.snapshots.listing import FileLister, FileListing, changes
 
 INBOXES = ("media", "downloads", "outputs")
@@ -99,10 +98,8 @@ class Places:
             return []
         called_so = [one for one in reach if Path(one).name.casefold() in ("download", "downloads")]
         own = [self._home / "Downloads", *called_so]
-        with suppress(OSError, ValueError), open_again(os.path.realpath(self._home / ".config/user-dirs.dirs")) as file:
-            text = file.read(100_000).decode("utf-8", "replace")
-            if said := re.search(r'(?m)^\s*XDG_DOWNLOAD_DIR="(?:\$HOME)?/*([^"\n]+)"', text):
-                own.append(self._home / said[1])
+        text = _text(os.path.realpath(self._home / ".config/user-dirs.dirs"))
+        own += [self._home / one for one in re.findall(r'(?m)^\s*XDG_DOWNLOAD_DIR="(?:\$HOME)?/*([^"\n]+)"', text)]
         real = dict.fromkeys(os.path.realpath(str(one)) for one in own)
         is_open = tuple(f"{top}/" for top in reach)
         return [f"{one}/" for one in real if f"{one}/".startswith(is_open) and one != os.path.realpath(self._home)]
@@ -287,13 +284,11 @@ def _shows(text: str, place: str) -> bool:
     return re.search(rf"(?m)(?<![\w.-])(?:{sign})", text) is not None
 
 
-def _text(path: str, most: int = 1_000_000) -> str:
+def _text(path: str) -> str:
     """The beginning of a plain file's text, '' for none."""
-    try:
-        with open_again(path) as file:
-            return file.read(most).decode("utf-8", "replace")
-    except (OSError, ValueError):
-        return ""
+    with suppress(OSError, ValueError):
+        return read_plain(path).decode("utf-8", "replace")
+    return ""
 
 
 def _was_fetched(path: str) -> bool:
