@@ -17,7 +17,7 @@ from nanoclaw.core.records import COLUMNS, effect_of
 from nanoclaw.core.turn import RunningTurn
 from nanoclaw.providers.scripted import ScriptedProvider
 from nanoclaw.start.build import BUILT_IN, build
-from tests.program import MAIN, config_of
+from tests.program import MAIN, config_of, new_store_laid
 
 NOW = datetime(2026, 5, 3, 23, 30, tzinfo=timezone(timedelta(hours=2)))
 
@@ -87,8 +87,10 @@ def app(tmp_path: Path, root: Path) -> Iterator[App]:
         public = SimpleNamespace(folders=(skills,))
 
     config = config_of(tmp_path, PATH=os.environ["PATH"], HOME=str(tmp_path), CANARY_API_KEY="sk-canary-value")
-    plugins: list[str | type[Plugin]] = [*(name for name in BUILT_IN if name not in ("skills", "sandbox")), Shipped]
-    app = build(config, provider=ScriptedProvider(), clock=lambda: NOW, plugins=plugins)
+    names = [name for name in BUILT_IN if name not in ("skills", "sandbox")]
+    with new_store_laid(tmp_path, names):
+        app = build(config, provider=ScriptedProvider(), clock=lambda: NOW, plugins=[*names, Shipped])
+    app.keep_copy = lambda path, today: ""
     yield app
     asyncio.run(app.aclose())
 

@@ -84,5 +84,5 @@ def test_what_is_not_synced_is_seen_to_be_lost(sabotaged: Trials, loss: Loss, to
 @pytest.mark.parametrize("sabotaged", ["no transactions"], indirect=True)
 def test_a_step_without_a_transaction_is_seen_to_be_half_done(sabotaged: Trials) -> None:
     syncs = sabotaged.undisturbed.of_kinds("sync")
-    broken = (broken for at in syncs[100::5] for broken in sabotaged.killed(at, "after").broken)
+    broken = (broken for at in syncs[120::5] for broken in sabotaged.killed(at, "after").broken)
     assert any("is not legal" in each or "neither answered nor told of" in each for each in broken)

@@ -36,7 +36,7 @@ class Served:
 
     @asynccontextmanager
     async def browser(self, *, signed_in: bool = True) -> AsyncIterator[Browser]:
-        async with httpx.AsyncClient(base_url=self.url, headers={"origin": self.url}) as client:
+        async with httpx.AsyncClient(base_url=self.url, headers={"origin": self.url}, verify=False) as client:
             browser = Browser(client)
             if signed_in:
                 assert (await browser.sign_in(self.page.links()[0])).status_code == 200
