@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from nanoclaw.atomic_write import NotSaved, append_in, reason, replace_in
 from nanoclaw.beneath.paths import open_named
 from nanoclaw.core.errors import WorkspaceError
+from nanoclaw.escapes import BLANKS
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.memory.origins import Origins
@@ -288,7 +289,7 @@ _NOTE_NAME = r"(?:memory/)?([^/\x00-\x1f\x7f-\x9f\ud800-\udfff]+?)(?:\.md)?"
 def _entry(text: str) -> str:
     """The text as one line, or WorkspaceError for nothing and for too much."""
     entry = " ".join(re.sub(_CONTROL, " ", text).split())
-    if not entry:
+    if not entry.strip(BLANKS):
         raise WorkspaceError("there is nothing to note: the text is empty.")
     entry = entry.replace(_ALSO_BEGIN, "<!-- also ")  # so that no part of the text is hidden as other words
     if len(entry) > LONGEST_ENTRY:
