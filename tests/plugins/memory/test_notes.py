@@ -50,7 +50,7 @@ def test_what_was_written_by_hand_stays_byte_for_byte(store: MemoryStore, tmp_pa
     assert after.decode("utf-8", "replace").splitlines()[-1] == "- 2026-05-03: x"
 
 
-@pytest.mark.parametrize("text", ["", " \n\t", "x" * (LONGEST_ENTRY + 1)])
+@pytest.mark.parametrize("text", ["", " \n\t", "\u200b", "x" * (LONGEST_ENTRY + 1)])
 def test_nothing_and_too_much_are_refused(store: MemoryStore, tmp_path: Path, text: str) -> None:
     with pytest.raises(WorkspaceError):
         store.add_note(text)
