@@ -281,7 +281,6 @@ _CHECKS: dict[str, Callable[[str], Any]] = {
     "session": _name,
     "timeout": _seconds,
     "days": _number,
-    "limit": _number,
     "path": Path,
     "file": Path,
 }
@@ -292,6 +291,5 @@ _DEFAULTS = {
     "timeout": TIMEOUT_SECONDS,
     "by": "day",
     "days": 30,
-    "limit": 5,
     "mode": "full",
 }

@@ -554,10 +554,9 @@ class Attachable:
         try:
             models = [[one["name"], ""] for one in (app.models.listing("").data or {})["models"]]
             chats = [[one.key.removeprefix(own), one.words[:60]] for one in list_sessions(app.store)]
-            skills = [[one.name, ""] for one in found.every()] if (found := app.public("skills")) else []
-            jobs = (
-                [[str(one.id), one.text[:60]] for one in found.jobs.all()] if (found := app.public("schedule")) else []
-            )
+            known, schedule = app.public("skills"), app.public("schedule")
+            skills = [[one.name, ""] for one in known.every()] if known else []
+            jobs = [[str(one.id), one.text[:60]] for one in schedule.jobs.all()] if schedule else []
         except Exception:  # the process that answers has ended: then nothing is completed
             return {}
         of_chats = (f"/sessions {action}" for action in ("open", "rename", "delete"))

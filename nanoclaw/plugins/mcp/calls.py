@@ -151,9 +151,9 @@ async def asked(connection: Connection, said: str, now: datetime) -> Reply | Use
     prompts = await connection.request(lambda session, _: _prompts(session))
     prompt = next((one for one in prompts if one.name.casefold() == name.casefold()), None)
     if prompt is None:
-        about = (one_line(plain(one.description or one.title or ""), 300) for one in prompts)
         listed = "\n".join(
-            f"- `{_usage(connection.name, one)}`: {told}" for one, told in zip(prompts, about, strict=True)
+            f"- `{_usage(connection.name, one)}`: {one_line(plain(one.description or one.title or ''), 300)}"
+            for one in prompts
         )
         unknown = "" if name in ("?", "") else f"{connection.name} has no prompt {name!r}. "
         return Reply(f"{unknown}Its prompts:\n{listed}" if listed else f"{connection.name} has no prompts.")

@@ -39,32 +39,21 @@ def client_half() -> Iterator[None]:
 
 
 with client_half():
-    import mcp_types as types
-    from mcp.client import stdio
-    from mcp.client._input_required import InputRequiredRoundsExceededError, run_input_required_driver
-    from mcp.client._probe import negotiate_auto
-    from mcp.client.session import ClientRequestContext, ClientSession
-    from mcp.client.streamable_http import streamable_http_client
-    from mcp.client.subscriptions import ListenNotSupportedError, SubscriptionLost, listen
-    from mcp.shared.exceptions import MCPError
-    from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+    import mcp_types
+    from mcp.client import stdio as stdio
+    from mcp.client._input_required import run_input_required_driver as run_input_required_driver
+    from mcp.client._probe import negotiate_auto as negotiate_auto
+    from mcp.client.session import ClientRequestContext as ClientRequestContext
+    from mcp.client.session import ClientSession as ClientSession
+    from mcp.client.streamable_http import streamable_http_client as streamable_http_client
+    from mcp.client.subscriptions import ListenNotSupportedError as ListenNotSupportedError
+    from mcp.client.subscriptions import SubscriptionLost as SubscriptionLost
+    from mcp.client.subscriptions import listen as listen
+    from mcp.shared.exceptions import MCPError as MCPError
+    from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher as JSONRPCDispatcher
+
+types = mcp_types
 
 for _name in ("mcp", "client", "httpx2", "httpcore2"):  # what the SDK logs is told in words of ours
     logging.getLogger(_name).addHandler(logging.NullHandler())
     logging.getLogger(_name).propagate = False
-
-__all__ = [
-    "ClientRequestContext",
-    "ClientSession",
-    "InputRequiredRoundsExceededError",
-    "JSONRPCDispatcher",
-    "ListenNotSupportedError",
-    "MCPError",
-    "SubscriptionLost",
-    "listen",
-    "negotiate_auto",
-    "run_input_required_driver",
-    "stdio",
-    "streamable_http_client",
-    "types",
-]
