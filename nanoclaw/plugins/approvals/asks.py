@@ -10,18 +10,15 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from nanoclaw.clock import short_time
+from nanoclaw.core.channel import MAIN
 from nanoclaw.core.errors import StoreError
 from nanoclaw.core.events import Notice, Settled
-from nanoclaw.core.messages import Address, Button, CheckedCall, Outbound, OwnersAnswer, ToolResult
+from nanoclaw.core.messages import Address, CheckedCall, Outbound, OwnersAnswer, ToolResult
 from nanoclaw.core.plugin import Ask, Asker, Host, NamedTuple, Scope, Turn, Tx
 from nanoclaw.escapes import one_line, revealed
-from nanoclaw.exact_text import call_text, exactly
-from nanoclaw.plugins.approvals.choices import are_numbered, buttons, how, listed
-from nanoclaw.yes_no import yes_or_no
 
-MAIN = Address("terminal", "main")
 SECONDS, LOOK_SECONDS = 900.0, 60.0  # while a question is open; between looks at the clock, as the machine may sleep
+NOTED = "OK."  # said of an answer in the person's own words
 SHORT = 60  # characters of a question that is only named
 COLUMNS = (
     "turn, call, sha256, question, options, otherwise, is_free, exact, scope, channel, chat, about, asked, expires,"
@@ -146,6 +143,8 @@ class Asks(Asker):
 
     def worded(self, ask: Ask, call: CheckedCall | None, turn: Turn | None) -> Ask:
         """Name others' text that may have brought a yes/no question about, and show exactly what its yes is to."""
+        from nanoclaw.exact_text import call_text, exactly
+
         if ask.options:
             return ask
         told = taint.warning(ask, call, turn) if call and turn and (taint := self._host.get("taint")) else ""
@@ -155,12 +154,12 @@ class Asks(Asker):
 
     def send(self, tx: Tx, question: Question) -> int:
         """Send the question, a yes/no to a call also to an open terminal; its row in the outbox."""
-        number, options = question.number, question.ask.options
-        chosen = (Button(one, f"/answer {number} #{index}") for index, one in enumerate(options, 1))
-        below = tuple(chosen) if options else buttons(question)
-        is_also_there = question.turn and not options and question.place != MAIN and self._is_there(MAIN)
+        from nanoclaw.plugins.approvals.questions import buttons
+
+        number, below = question.number, buttons(question)
+        is_also_there = question.turn and not question.ask.options and question.place != MAIN and self._is_there(MAIN)
         places = [question.place, MAIN] if is_also_there else [question.place]
-        told = (Outbound(place, self._whole(question, place), buttons=below) for place in places)
+        told = (Outbound(place, self.whole(question, place), buttons=below) for place in places)
         row, *copies = [tx.send(one, is_news=False) for one in told]
         sql = "INSERT INTO approvals_copies (outbox, ask, channel, chat) VALUES (?, ?, ?, ?)"
         for copy in copies:
@@ -168,32 +167,25 @@ class Asks(Asker):
         tx.after(lambda: self._tell_the_others(question))
         return row
 
-    def _shown(self, question: Question) -> dict[Address, int]:
+    def shown(self, question: Question) -> dict[Address, int]:
         """By place, the row of the outbox that asked a question there."""
         sql = "SELECT channel, chat, outbox FROM approvals_copies WHERE ask = ?"
         copies = {Address(channel, chat): row for channel, chat, row in self._host.read(sql, question.number)}
         return {question.place: question.outbox, **copies}
 
-    def _whole(self, question: Question, place: Address) -> str:
+    def whole(self, question: Question, place: Address) -> str:
         """A question with all that belongs to it, as a place gets it."""
-        about, options = question.about, question.ask.options
+        from nanoclaw.plugins.approvals.questions import how
+
+        about = question.about
         delegate = self._host.get("delegate")
         who = (delegate.named(about) if delegate else "") or f"{about}, not from this chat"
         origin = "" if place == about else f"\n\n(This comes from {who}.)"
-        told = f"{listed(options)}\n\n({self._how(question)})" if options else how(question)
-        return self._host.redact(f"{question.ask.question}{origin}\n\n{told}")
-
-    def _how(self, question: Question) -> str:
-        """Say how a question with options is answered, and what happens otherwise."""
-        ask, at = question.ask, short_time(question.expires, self._host.now())
-        options = f"1–{len(ask.options)}" if are_numbered(ask.options) else "with one of them"
-        words = f", or “/answer {question.number} …” in your own words" if ask.is_free else ""
-        otherwise = f"take “{ask.default}”" if ask.default else "go on without an answer"
-        return f"Reply {options}{words}. At {at} I {otherwise}."
+        return self._host.redact(f"{question.ask.question}{origin}\n\n{how(question, self._host.now())}")
 
     def reminder(self, question: Question, place: Address) -> str:
         """Tell a terminal what its first words may be the answer to; '' while the question itself is still to come."""
-        row = self._shown(question).get(place, 0)
+        row = self.shown(question).get(place, 0)
         if not (row or (place == MAIN and not question.ask.options)) or self._host.records.sent(row)[0] == "pending":
             return ""
         options = f" ({', '.join(question.ask.options)})" if question.ask.options else ""
@@ -209,7 +201,7 @@ class Asks(Asker):
 
     def settled(self, question: Question) -> None:
         """Take the buttons of a question away that is answered, or over, wherever it was asked."""
-        shown = self._shown(question)
+        shown = self.shown(question)
         for place, row in shown.items():
             if ids := self._host.records.sent(row)[2]:
                 self._host.show(place, Settled(ids.split()[-1]))
@@ -222,7 +214,7 @@ class Asks(Asker):
         if not is_shown:  # `nanoclaw -m` shows what answers it, no more
             whose, where = ("your", "") if place == about else ("the owner's", f", asked in {place}")
             self._host.show(about, Notice(f"waiting for {whose} answer to question {number}{where}"))
-        home = self._conversation(about)
+        home = self.conversation(about)
         if home not in (about, place):
             self._host.show(home, Notice(f"question {number} waits in {place}: {commands(question)}"))
 
@@ -234,7 +226,7 @@ class Asks(Asker):
         channel = self._host.channel(address.channel)
         return channel is not None and channel.hints.stays and channel.serves(Outbound(address, ""))
 
-    def _conversation(self, address: Address) -> Address:
+    def conversation(self, address: Address) -> Address:
         access = self._host.get("access")
         return (access.conversation_of(address) if access else None) or address
 
@@ -348,6 +340,8 @@ def named(question: Question) -> str:
 
 def commands(question: Question, text: str = "") -> str:
     """Commands that answer a question; those that mean the same as some words."""
+    from nanoclaw.yes_no import yes_or_no
+
     number, is_yes = question.number, yes_or_no(text)
     if question.ask.options:
         return f"/answer {number} {one_line(text, SHORT) or '…'}"
