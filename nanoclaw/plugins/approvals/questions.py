@@ -183,9 +183,6 @@ def _kept(question: Question) -> str:
     return f"{first}: {commands(question)}.{this} /stop drops the question and what is kept."
 
 
-# --- how an answer is given ------------------------------------------------------------------------------------------
-
-
 def are_numbered(options: Sequence[str]) -> bool:
     """True where a number can mean nothing but an option."""
     return len(options) > 1 and not any(_folded(one).isdigit() for one in options)
