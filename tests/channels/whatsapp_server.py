@@ -104,7 +104,7 @@ class WhatsappServer:
 
     async def _tell_all(self) -> None:
         """Deliver in order, each again until it is taken."""
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
             while True:
                 await self._has_news.wait()
                 if not self._waiting:

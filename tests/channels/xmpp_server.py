@@ -90,7 +90,7 @@ class Person:
             told = Told(stanza["id"], stanza["body"], stanza)
             self.heard.append(told)
             if url := stanza["oob"]["url"]:
-                async with httpx.AsyncClient(trust_env=False) as web:
+                async with httpx.AsyncClient(trust_env=False, timeout=60) as web:
                     told.files.append((await web.get(url)).content)
         self.server.notify()
 

@@ -21,7 +21,7 @@ class Server(NamedTuple):
 
     def call(self, method: str, path: str, text: str = "") -> httpx.Response:
         kind = {"Content-Type": "text/calendar; charset=utf-8"}
-        with httpx.Client(auth=("anna", "secret of anna"), headers=kind) as client:
+        with httpx.Client(auth=("anna", "secret of anna"), headers=kind, timeout=60) as client:
             return client.request(method, f"{self.url}{HOME}{path}", content=text.encode())
 
     def put(self, name: str, *lines: str) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import httpx
-
 from nanoclaw.core.errors import ProviderError
 from nanoclaw.core.plugin import Plugin
 from tests.plugins.page.served import ON, serving
@@ -16,7 +14,7 @@ ENABLED = f'{ON}[plugins]\nenabled = ["health"]\n'
 async def test_a_monitor_reads_how_the_program_is_and_nothing_that_was_said(tmp_path: Path) -> None:
     steps = ("A secret answer.", ProviderError("the key sk-x is wrong"))
     async with serving(tmp_path, *steps, settings=ENABLED) as served, served.browser() as browser:
-        monitor = httpx.AsyncClient(base_url=served.url)
+        monitor = served.client()
         async with monitor, browser.stream() as events:
             await browser.say("page:main", "A secret question")
             await events.until("ended")
@@ -36,7 +34,7 @@ async def test_a_monitor_reads_how_the_program_is_and_nothing_that_was_said(tmp_
 
 
 async def test_without_it_nothing_is_told(tmp_path: Path) -> None:
-    async with serving(tmp_path) as served, httpx.AsyncClient(base_url=served.url) as monitor:
+    async with serving(tmp_path) as served, served.client() as monitor:
         assert [(await monitor.get(one)).status_code for one in ("/health", "/metrics")] == [401, 401]
 
 
@@ -58,6 +56,6 @@ class Broken(Plugin):
 
 
 async def test_a_plugin_with_wrong_paths_or_one_of_the_page_takes_and_opens_nothing_of_the_page(tmp_path: Path) -> None:
-    async with serving(tmp_path, extra=[Broken, Greedy]) as served, httpx.AsyncClient(base_url=served.url) as other:
+    async with serving(tmp_path, extra=[Broken, Greedy]) as served, served.client() as other:
         assert (await other.post("/api/say", content="{}")).text == "mine"
         assert (await other.put("/api/say", content="{}")).status_code == 403

@@ -34,9 +34,13 @@ class Served:
     def url(self) -> str:
         return self.page.url.rstrip("/")
 
+    def client(self, **headers: str) -> httpx.AsyncClient:
+        """Waits longer than the usual 5 s, for a busy machine."""
+        return httpx.AsyncClient(base_url=self.url, headers=headers, verify=False, timeout=60)
+
     @asynccontextmanager
     async def browser(self, *, signed_in: bool = True) -> AsyncIterator[Browser]:
-        async with httpx.AsyncClient(base_url=self.url, headers={"origin": self.url}, verify=False) as client:
+        async with self.client(origin=self.url) as client:
             browser = Browser(client)
             if signed_in:
                 assert (await browser.sign_in(self.page.links()[0])).status_code == 200

@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from nanoclaw.commands.plugins import reply
@@ -103,8 +102,7 @@ async def test_closing_the_connection_stops_the_turn(tmp_path: Path, stream: boo
     hang = Hang("I begin")
     async with client(tmp_path, hang, "Here.") as (chat, served):
         body = {"model": "nanoclaw", "messages": HELLO, "stream": stream}
-        headers = {"authorization": f"Bearer {await token(served, 'other')}"}
-        async with httpx.AsyncClient(base_url=served.url, headers=headers) as other:
+        async with served.client(authorization=f"Bearer {await token(served, 'other')}") as other:
             asking = asyncio.create_task(other.post("/v1/chat/completions", json=body))
             await hang.reached.wait()
             asking.cancel()
@@ -163,8 +161,7 @@ async def test_bad_requests_get_a_sentence(tmp_path: Path) -> None:
         for messages in ([], [{"role": "system", "content": "x"}], [{"role": "user", "content": " "}], ["x"]):
             with pytest.raises(openai.BadRequestError):
                 await chat.create(model="nanoclaw", messages=messages)
-        headers = {"authorization": f"Bearer {await token(served, 'raw')}"}
-        async with httpx.AsyncClient(base_url=served.url, headers=headers) as raw:
+        async with served.client(authorization=f"Bearer {await token(served, 'raw')}") as raw:
             for content in (b"{", b"[]", b"\xff", b'{"model": "nanoclaw", "messages": 7}'):
                 answer = await raw.post("/v1/chat/completions", content=content)
                 assert answer.status_code == 400 and answer.json()["error"]["type"] == "invalid_request_error"
@@ -176,7 +173,7 @@ async def test_bad_requests_get_a_sentence(tmp_path: Path) -> None:
 
 async def test_only_tokens_let_in_and_tries_are_bounded(tmp_path: Path) -> None:
     clock = HandClock(NOON)
-    async with serving(tmp_path, clock=clock) as served, httpx.AsyncClient(base_url=served.url) as web:
+    async with serving(tmp_path, clock=clock) as served, served.client() as web:
 
         async def status(token: str) -> int:
             headers = {"authorization": f"Bearer {token}"} if token else {}

@@ -6,7 +6,6 @@ import json
 from datetime import datetime
 from pathlib import Path
 
-import httpx
 import pytest
 
 from nanoclaw.core.errors import ConfigError
@@ -122,7 +121,7 @@ async def test_deliveries_come_in_by_the_server_of_the_page(tmp_path: Path) -> N
         pytest.importorskip(library)
     from tests.plugins.page.served import ON, serving
 
-    async with serving(tmp_path, settings=f"{ON}{SETTINGS}") as served, httpx.AsyncClient(base_url=served.url) as other:
+    async with serving(tmp_path, settings=f"{ON}{SETTINGS}") as served, served.client() as other:
         right = {"authorization": "Bearer a secret of mine", "idempotency-key": "1"}
         answers = [await other.post("/hooks/door", content="It rings", headers=right) for _ in "ab"]
         assert [(one.status_code, one.json()["told"]) for one in answers] == [(202, "taken."), (202, "taken before.")]
