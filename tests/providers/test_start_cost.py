@@ -57,7 +57,8 @@ OURS_FOR_OTHERS = {
     *("plugins.media.attachments", "plugins.media.contents", "pictures.pictures", "providers.pull", "net.page"),
     *("plugins.memory.index", "providers.local", "plugins.schedule.job_service", "plugins.schedule.loop"),
     *("commands.arguments", "tokenizer", "documents.reader", "markdown.text", "time_words.readings"),
-    "plugins.schedule.commands",
+    *("plugins.schedule.commands", "plugins.approvals.questions", "yes_no", "core.records", "sqlite_salvage.wal"),
+    *("installation", "providers.repair"),
 }
 LIBRARIES_FOR_OTHERS = HEAVY | {
     *("importlib.metadata", "argparse", "platform", "Stemmer", "prompt_toolkit", "markdown_it"),

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from typing import Any
 
 from nanoclaw import time_words
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.messages import Address, Outbound
 from nanoclaw.core.plugin import Host, Tx
-from nanoclaw.first_of import first_of
 from nanoclaw.plugins.schedule import jobs as rows
 from nanoclaw.plugins.schedule import reminders, tasks
 from nanoclaw.plugins.schedule.jobs import Due, Job, Jobs
@@ -100,7 +100,7 @@ class JobLoop:
         seconds = LONGEST_SLEEP
         if due := self._jobs.next_wake(now):
             seconds = max(0.0, min(seconds, (due - self._host.now()).total_seconds()))
-        await first_of(self.sleep(seconds), self._news.wait())
+        await _first_of(self.sleep(seconds), self._news.wait())
 
     async def tick(self, now: datetime) -> None:
         """Fire all that is due. What fails is logged and retried at the next tick."""
@@ -215,3 +215,13 @@ def _put_forward(tx: Tx, job: Job, now: datetime) -> None:
     due = time_words.upcoming(job.reading, now)
     if job.next_due and job.next_due - due.astimezone(UTC) > JUMP:
         rows.postpone(tx, job.id, due)
+
+
+async def _first_of(*waits: Coroutine[Any, Any, object]) -> None:
+    """Wait until one is over, such as a sleep or an event, and cancel the others."""
+    tasks = [asyncio.ensure_future(one) for one in waits]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
