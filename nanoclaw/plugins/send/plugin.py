@@ -17,6 +17,7 @@ from nanoclaw.beneath.paths import PathError, open_again, open_parent_for_writin
 from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.core.messages import Address, Inbound, Outbound, UserMessage
 from nanoclaw.core.plugin import Command, Draft, Finding, Hears, Host, Plugin, Reply, RouteAnswer, Said, Turn, Tx
+from nanoclaw.escapes import BLANKS
 
 TERMINAL, MAIN = "terminal", Address("terminal", "main")
 LISTS = ("allow_from", "allow_groups", "send_to")
@@ -220,7 +221,7 @@ def read(said: Said) -> tuple[str, dict[str, list[str]]]:
         raise ConfigError("--file is for a shell: in a chat, attach the file.")
     found["file"] = [str(Path(folder, Path(one).expanduser())) for one in found["file"]]
     whole = (piped if text == ["-"] else " ".join(text)).strip()
-    if not whole and not found["file"]:
+    if not whole.strip(BLANKS) and not found["file"]:
         raise ConfigError(f"there is nothing to send: {USAGE}")
     if len(whole) > LONGEST:
         raise ConfigError(f"{len(whole):,} characters are too many, {LONGEST:,} is the limit: send a file by --file.")

@@ -92,6 +92,7 @@ async def test_a_file_is_copied_first_and_is_sent_whatever_becomes_of_it(tmp_pat
             ("--nope", "x"),
             ("--id", " ", "x"),
             ("-",),
+            ("\u200b",),
             ("--file",),
             ("x" * 100_001,),
         ):
