@@ -490,9 +490,8 @@ class Host(Protocol):
     environment: Mapping[str, str]  # of the process, with the keys of secrets.env
     redact: Redactor  # hides keys in a text; one that comes while running is added: redact.add(key)
     log: Log
+    records: Records  # what was said, sent, done and paid
 
-    @property
-    def records(self) -> Records: ...  # what was said, sent, done and paid
     @property
     def conversations(self) -> Conversations: ...
     @property

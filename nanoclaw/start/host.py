@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -30,6 +30,7 @@ from nanoclaw.core.model_call import silence
 from nanoclaw.core.plugin import AskedModel, Asker, Conversations, KnownModels, Log, Profile, Said, Turn, Tx
 from nanoclaw.core.prompt_snapshot import EMPTY, Preview
 from nanoclaw.core.provider import Embedded, EmbeddingModel, estimate_request
+from nanoclaw.core.records import Records
 from nanoclaw.core.runner import FRESH
 from nanoclaw.core.store import history
 from nanoclaw.core.store.db import Transaction, Transactions
@@ -41,7 +42,6 @@ from nanoclaw.start.opening import drop_bytes
 if TYPE_CHECKING:
     from nanoclaw.core.app import App
     from nanoclaw.core.channel import ChannelSpec
-    from nanoclaw.core.records import Records
 
 T = TypeVar("T")
 
@@ -134,6 +134,7 @@ class PluginHost:
         self.redact, self.shipped = app.redact, app.settings.template.parent
         self.log: Log = PluginLog(name)
         self.change_settings = app.settings.change
+        self.records = Records(app.store.rows)
         self.now, self.read, self.get, self.status = app.clock, app.store.rows, app.public, app.status
         self.spawn, self.about, self.sent_text = partial(app.spawn, name=name), partial(about, app), app.outbox.sent
         self.write, self.write_now = app.transactions.write, app.transactions.write_now
@@ -146,12 +147,6 @@ class PluginHost:
         self.commands = lambda profile: app.commands.open_to(profile)
         self.carry_out = lambda command, said: app.commands.for_said(command, said)
         self.before_compaction = lambda request, turn: app.chain.before_compaction(request, turn)
-
-    @cached_property
-    def records(self) -> Records:
-        from nanoclaw.core.records import Records
-
-        return Records(self._app.store.rows)
 
     @property
     def models(self) -> KnownModels:
