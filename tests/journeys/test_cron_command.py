@@ -75,6 +75,31 @@ def test_the_next_times_of_a_job(home: Home) -> None:
     assert "There is no job 1" in home.run("cron", "next", "1", check=1).err
     home.run("cron", "add", "0 9 1 1 *", "happy new year")
     assert home.run("cron", "next", "1", "-n", "2").out.count("1 Jan 20") == 2
+    there = home.run("cron", "next", "1", "--tz", "Asia/Tokyo", "--from", "2030-01-01", "-n", "1").out
+    assert there.startswith("2030-01-01T") and there.count("\n") == 1
+
+
+def test_the_next_times_of_a_cron_expression_over_the_change_of_clocks(home: Home) -> None:
+    asked = ("--cron", "30 2 * * *", "--tz", "Europe/Berlin", "--from", "2026-03-28T00:00", "-n", "3")
+    times = ["2026-03-28T02:30:00+01:00", "2026-03-29T03:00:00+02:00", "2026-03-30T02:30:00+02:00"]
+    assert json.loads(home.run("cron", "next", *asked, "--json").out) == {"times": times}
+    assert [line.split()[0] for line in home.run("cron", "next", *asked).out.splitlines()] == times
+
+
+@pytest.mark.parametrize(
+    ("asked", "refused"),
+    [
+        ((), "number of a job, or an expression"),
+        (("1", "--cron", "0 9 * * *"), "number of a job, or an expression"),
+        (("--cron", "61 2 * * *"), "61 is not a minute"),
+        (("--cron", "0 9 30 2 *"), "never comes"),
+        (("--cron", "0 9 * * *", "--tz", "Mars/X"), "Unknown time zone 'Mars/X'"),
+        (("--cron", "0 9 * * *", "--from", "yesterday"), "Not an ISO time: 'yesterday'"),
+        (("--cron", "0 9 * * *", "-n", "some"), "not 'some'"),
+    ],
+)
+def test_next_times_that_cannot_be_told(home: Home, asked: tuple[str, ...], refused: str) -> None:
+    assert refused in home.run("cron", "next", *asked, check=1).err
 
 
 def kept(home: Home) -> dict[str, list[Any]]:

@@ -55,8 +55,7 @@ class JobCommands:
             case "add":
                 return self._add(said, rest, "/jobs add every weekday at 7:30: stand up, or /jobs add task …", tx)
             case "next":
-                what, _, count = rest.partition(" -n ")
-                return service.upcoming(number(what), min(50, number(count or "5")))
+                return self._next(service, rest)
             case "runs" if said.profile in EVERYWHERE:
                 return service.runs(number(rest) if rest else None)
             case "remove":
@@ -66,6 +65,18 @@ class JobCommands:
             case "pause" | "resume" | "run":
                 return str(getattr(service, action)(tx, number(rest)))
         raise ScheduleError(f"/jobs list, add, next, remove, pause, resume, run, runs or rehearse ID: not {action!r}")
+
+    def _next(self, service: JobService, argument: str) -> Reply:
+        """`(ID | --cron EXPR) [--tz ZONE] [--from ISO] [-n N]`"""
+        what, *options = _NEXT.split(f" {argument} ")
+        given = {name: value.strip(" \"'") for name, value in zip(options[::2], options[1::2], strict=True)}
+        if bool(what.strip()) == ("--cron" in given):
+            raise ScheduleError("Give the number of a job, or an expression: /jobs next --cron '0 9 * * 1-5'")
+        job = None if "--cron" in given else service.job(number(what))
+        zone = given.get("--tz") or (job.zone if job else service.zone)
+        reading = job.reading if job else time_words.Cron(given["--cron"], zone)
+        count = min(MOST_TIMES, number(given.get("-n", "5")))
+        return service.upcoming(reading, zone, given.get("--from", ""), count)
 
     def _of(self, said: Said) -> JobService:
         return self._service if said.profile in EVERYWHERE else self._service.within(said.address)
@@ -132,6 +143,8 @@ _MEANS: dict[str, dict[str, Any]] = {
 _FLAG = re.compile(
     r"(?i)(task|--task|--skip|--may-schedule|--plan)\s+|(--zone|--to|--nag)[ =](\S+(?:\s*[x×]\s*\d+(?=\s))?)\s+"
 )
+_NEXT = re.compile(r"\s(--cron|--tz|--from|-n)[ =]")
+MOST_TIMES = 1000  # that /jobs next lists
 _COLON, _TIGHT_COLON = re.compile(r"[:：](?=\s)"), re.compile(r"[:：](?!\d)")
 _FLAG_AT_END = re.compile(r"(?i)\s(--(?:task|skip|may-schedule|plan|(?:zone|to|nag)[ =]\S+(?:\s*[x×]\s*\d+)?))$")
 _ME = re.compile(r"^me\s+", re.IGNORECASE)

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, NamedTuple
 
 from nanoclaw import time_words
@@ -159,16 +159,16 @@ class JobService:
             lines.append(f"- {short_time(at, now)}, {_name(job)}, {state}{told}")
         return Reply("\n".join(lines) or "No task has run yet.", {"runs": found})
 
-    def upcoming(self, id_: int, count: int) -> str:
-        """The next times of a job, a line each."""
-        job, now = self.job(id_), self._host.now()
-        times, reading, after = list[datetime](), job.reading, now.astimezone(UTC)
-        while (
-            len(times) < (1 if job.schedule == "at" else count) and (after := time_words.upcoming(reading, after)) > now
-        ):
-            times.append(after)
-        lines = (f"- {time_words.in_words(when, now, job.zone)}" for when in times)
-        return "\n".join(lines) or "It does not come again."
+    def upcoming(self, reading: time_words.Reading, zone: str, start: str, count: int) -> Reply:
+        """The next times after now, or after `start`, an ISO time: a line each, in the zone."""
+        times, lines, now = list[str](), list[str](), self._host.now()
+        with time_refusals():
+            there = time_words.zone_named(zone)
+            after = _moment(start, there) if start else now
+            while len(times) < count and (due := time_words.upcoming(reading, after.astimezone(UTC))) > after:
+                times, after = [*times, due.astimezone(there).isoformat(timespec="seconds")], due
+                lines.append(f"{times[-1]}  {time_words.in_words(due, now, there)}")
+        return Reply("\n".join(lines) or "It does not come again.", {"times": times})
 
     def job(self, id_: int, *, or_over: bool = False) -> Job:
         """Raises ScheduleError for one that is not there, or over; a task can begin again when it is."""
@@ -270,6 +270,14 @@ def time_refusals() -> Iterator[None]:
         yield
     except time_words.TimeWordsError as error:
         raise ScheduleError(str(error)) from None
+
+
+def _moment(iso: str, zone: tzinfo) -> datetime:
+    try:
+        read = datetime.fromisoformat(iso)
+    except ValueError:
+        raise ScheduleError(f"Not an ISO time: {iso!r}. Write it like 2026-11-27T17:05+01:00.") from None
+    return read if read.tzinfo else read.replace(tzinfo=zone)
 
 
 def _stored(heard: time_words.Reading, zone: str, now: datetime) -> tuple[Repeat, str, str, datetime]:
