@@ -423,7 +423,7 @@ class _Family:
 
     def scan(self) -> dict[int, _Member]:
         """All of them, the child too."""
-        found = _descendants(self._child.pid, self._marker, 1, self._known, self._others)
+        found = _descendants(self._child.pid, self._marker, self._first(), self._known, self._others)
         self._known |= {pid for pid, one in found.items() if one.is_living}
         return found
 
@@ -485,17 +485,15 @@ class _Family:
         child = {self._child.pid} if _is_running(self._child) else set[int]()
         if not _has_proc():
             return child or ({self._child.pid} if _group_exists(self._child.pid) else set())
-        first = self._child.pid if self._is_cheap() and not child else 1
-        found = _descendants(self._child.pid, self._marker, first, self._known)
+        found = _descendants(self._child.pid, self._marker, 1 if child else self._first(), self._known)
         self._last = {pid: one for pid, one in found.items() if one.is_living}
         self._known |= self._last.keys()
         return child | self._last.keys()
 
-    def _is_cheap(self) -> bool:
-        """True when pids only rose since the start, so that a look at the newer ones is enough."""
-        if time.monotonic() - self._started > _LONG_RUN_SECONDS:
-            return False
-        return _newest() >= self._child.pid
+    def _first(self) -> int:
+        """The pid from which on a look is enough: the child's, as long as pids only rose since its start."""
+        is_short = time.monotonic() - self._started < _LONG_RUN_SECONDS
+        return self._child.pid if is_short and _newest() >= self._child.pid else 1
 
     def _signal(self, pids: set[int], number: signal.Signals) -> None:
         """To all of them, by groups where that can be: no fork escapes that. A keeper ends when nobody else is left."""
