@@ -18,7 +18,8 @@ from nanoclaw.channels import table as channels
 from nanoclaw.clock import pause
 from nanoclaw.commands.arguments import Options
 from nanoclaw.core.app import App
-from nanoclaw.core.channel import RESTART_SECONDS, Channel, LinkHelp, secret_variable
+from nanoclaw.core.channel import Channel, LinkHelp, secret_variable
+from nanoclaw.core.channel_registry import RESTART_SECONDS
 from nanoclaw.core.errors import ChannelError, ConfigError, StoreBusy, StoreError
 from nanoclaw.core.store.db import Store, Transactions
 from nanoclaw.escapes import one_line

@@ -14,7 +14,8 @@ from nanoclaw.beneath.reach import Reach
 from nanoclaw.clock import pause
 from nanoclaw.core.calls import Toolbox
 from nanoclaw.core.chain import Chain
-from nanoclaw.core.channel import TERMINAL, Channel, Channels, ChannelTable
+from nanoclaw.core.channel import TERMINAL, Channel, ChannelTable
+from nanoclaw.core.channel_registry import Channels
 from nanoclaw.core.commands import Commands
 from nanoclaw.core.context import ContextBuilder
 from nanoclaw.core.conversation import Actors, QueuePolicy, not_begun

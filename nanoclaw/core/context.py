@@ -10,7 +10,7 @@ from nanoclaw import bootstrap_files
 from nanoclaw.beneath.reach import Reach
 from nanoclaw.core import prompt_snapshot
 from nanoclaw.core.chain import Chain
-from nanoclaw.core.channel import Channels
+from nanoclaw.core.channel_registry import Channels
 from nanoclaw.core.messages import Inbound, ToolCall, UserMessage
 from nanoclaw.core.plugin import PERSON, Draft, Profile, Section, profile_of
 from nanoclaw.core.prompt_snapshot import PromptSnapshot

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Literal
 
-from nanoclaw.core.channel import Channels
+from nanoclaw.core.channel_registry import Channels
 from nanoclaw.core.commands import Accepted, Commands, sorry
 from nanoclaw.core.errors import NanoclawError, StoreError
 from nanoclaw.core.events import Joined, Notice, Queued, Reason, TurnBegan, TurnEnded, TurnPaused

@@ -15,7 +15,8 @@ from typing import Any
 
 from nanoclaw.beneath.paths import PathError, PathRefused, resolve
 from nanoclaw.beneath.reach import Reach
-from nanoclaw.core.channel import MAIN, OFFLINE_SECONDS, Channel, Channels, Hints, Place
+from nanoclaw.core.channel import MAIN, Channel, Hints, Place
+from nanoclaw.core.channel_registry import OFFLINE_SECONDS, Channels
 from nanoclaw.core.errors import ChannelError, ChannelUnavailable, StoreError, Undeliverable, Unreachable
 from nanoclaw.core.messages import Address, Button, Outbound
 from nanoclaw.core.plugin import Later, NamedTuple

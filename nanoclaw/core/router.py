@@ -8,7 +8,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from nanoclaw.core.channel import TERMINAL, Channels
+from nanoclaw.core.channel import TERMINAL
+from nanoclaw.core.channel_registry import Channels
 from nanoclaw.core.commands import Accepted, Commands, parse
 from nanoclaw.core.conversation import Actors, Conversation, not_begun
 from nanoclaw.core.errors import StoreError

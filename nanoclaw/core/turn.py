@@ -7,7 +7,7 @@ from datetime import datetime
 
 from nanoclaw.core import prompt_snapshot, records
 from nanoclaw.core.chain import Chain
-from nanoclaw.core.channel import Channels
+from nanoclaw.core.channel_registry import Channels
 from nanoclaw.core.context import ContextBuilder
 from nanoclaw.core.events import Event, Notice, Reason
 from nanoclaw.core.messages import (

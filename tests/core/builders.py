@@ -7,7 +7,8 @@ from typing import Any
 
 from nanoclaw.beneath.reach import Reach
 from nanoclaw.core.chain import Chain
-from nanoclaw.core.channel import Channels, Hints
+from nanoclaw.core.channel import Hints
+from nanoclaw.core.channel_registry import Channels
 from nanoclaw.core.context import ContextBuilder
 from nanoclaw.core.messages import Address, Inbound, ModelRequest, UserMessage
 from nanoclaw.core.plugin import Draft, Plugin

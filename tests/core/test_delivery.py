@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nanoclaw.beneath.reach import Reach
-from nanoclaw.core.channel import Channels, Hints
+from nanoclaw.core.channel import Hints
+from nanoclaw.core.channel_registry import Channels
 from nanoclaw.core.delivery import RETRY_SECONDS, Delivery, Judge, Outbox, Row, failures, parts
 from nanoclaw.core.errors import ChannelError, Undeliverable
 from nanoclaw.core.messages import Address, Button, Inbound, Outbound, UserMessage

@@ -11,7 +11,8 @@ from random import Random
 import pytest
 
 from nanoclaw.beneath.reach import Reach
-from nanoclaw.core.channel import MAIN, OFFLINE_SECONDS, Channels, Hints
+from nanoclaw.core.channel import MAIN, Hints
+from nanoclaw.core.channel_registry import OFFLINE_SECONDS, Channels
 from nanoclaw.core.delivery import BEHIND, IN_A_ROW, RETRY_SECONDS, SENDERS, Delivery, Outbox, counts
 from nanoclaw.core.errors import ChannelError, ChannelUnavailable, StoreError, Undeliverable, Unreachable
 from nanoclaw.core.messages import Address, Outbound
