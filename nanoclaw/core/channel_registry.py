@@ -53,8 +53,7 @@ class Channels:
             call = event.call
             given, said = self._redact(call.arguments), self._redact(call.said)
             event = event._replace(call=call._replace(arguments=given, said=said))
-        channel = self._channels.get(address.channel)
-        if channel:
+        if channel := self._channels.get(address.channel):
             channel.show(address, event)
         for watcher in self._watchers:
             try:
