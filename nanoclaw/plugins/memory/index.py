@@ -215,9 +215,11 @@ class Index:
         return [term for (term,) in self.connection().execute(sql, (letters, most))]
 
     def spelled(self, pattern: str, most: int) -> list[str]:
-        """Terms in which a letter is one of those in its brackets; all terms are read."""
+        """Terms in which a letter is one of those in its brackets; all that begin alike are read."""
+        first, _, rest = pattern[1:].partition("]") if pattern[0] == "[" else (pattern[0], "", pattern[1:])
         sql = "SELECT term FROM terms WHERE term GLOB ? LIMIT ?"
-        return [term for (term,) in self.connection().execute(sql, (pattern, most))]
+        found = (self.connection().execute(sql, (letter + rest, most)) for letter in first)
+        return [term for rows in found for (term,) in rows]
 
     def idf(self, frequency: int) -> float:
         """Inverse document frequency of a term that so many entries have."""

@@ -32,14 +32,14 @@ _MISTYPED = 0.75  # of what a word says, for one that may be meant
 _BRIEF = 6  # words, or fewer, of a message that may be a name for what is looked for
 _MOST_REPAIRS = 4  # words that no note has and that may be mistyped
 
-
 _ACCENTS = """
 aàáâãäåāăą cçćĉċč dďđ eèéêëēĕėęě gĝğġģ hĥħ iìíîïĩīĭįı jĵ kķ lĺļľł nñńņň oòóôõöøōŏő rŕŗř sśŝşšș tţťŧț uùúûüũūŭůűų wŵ
 yýÿŷ zźżž
 """
 _SPELLED = {letters[0]: f"[{letters}]" for letters in _ACCENTS.split()}
 _PLAIN = {ord(letter): letters[0] for letters in _ACCENTS.split() for letter in letters[1:]}
-_WITH_E = {ord(letter): f"{plain}e" for letter, plain in zip("äöü", "aou", strict=True)}
+_UMLAUTS = {"ae": "[äæ]", "oe": "[öøœ]", "ue": "[ü]"}
+_WITH_E = {ord(letter): plain for plain, letters in _UMLAUTS.items() for letter in letters[1:-1]}
 
 
 @dataclass(slots=True)
@@ -208,11 +208,14 @@ def _weigh(
 
 def _accented(index: Index, word: str) -> list[str]:
     """Terms of the notes that differ from a word in accents alone, or have ä where it has ae."""
+    word = word.removesuffix("'s")
     if not 3 <= len(word) <= 30 or not word.isalpha() or is_cjk(word):
         return []
-    plain = re.sub("([aou])e", r"\1", word), word, word.translate(_WITH_E)
-    patterns = {"".join(_SPELLED.get(letter, letter) for letter in each.translate(_PLAIN)) for each in plain}
-    return [term for pattern in patterns for term in index.spelled(pattern, _MOST_FORMS)]
+    plain = word.translate(_PLAIN)
+    umlauts = re.sub("|".join(_UMLAUTS), lambda found: _UMLAUTS[found[0]], plain)
+    forms = {plain, stem(plain), umlauts, word.translate(_WITH_E).translate(_PLAIN)}
+    patterns = {"".join(_SPELLED.get(letter, letter) for letter in form) for form in forms}
+    return list(dict.fromkeys(term for one in sorted(patterns) for term in index.spelled(one, _MOST_FORMS)))
 
 
 def _repaired(index: Index, word: str) -> list[str]:

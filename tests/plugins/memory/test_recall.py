@@ -203,11 +203,20 @@ def test_a_mistyped_name_is_found(tmp_path: Path, query: str) -> None:
         ("who is Müller?", "Mueller came by"),
         ("who is Zoe?", "Zoë called"),
         ("where is Lodz", "the train to Łódź"),
+        ("what is Mueller's number?", "Müller came by"),
+        ("who is Oezil?", "tea with Özil"),
+        ("who is Jørgensen?", "tea with Joergensen"),
+        ("who is Hélène?", "Helene called"),
     ],
 )
 def test_a_name_is_found_whatever_its_accents(tmp_path: Path, query: str, note: str) -> None:
     ws = workspace(tmp_path, _2026_05_01=f"- {note}\n- nothing else\n- rain\n")
     assert texts(recall(ws, query)) == texts(search(ws, query, 1, NOW)) == [note]
+
+
+@pytest.mark.parametrize(("query", "note"), [("who is Sue?", "su is water"), ("who is Poe?", "the Po in flood")])
+def test_a_name_with_an_e_is_not_one_without(tmp_path: Path, query: str, note: str) -> None:
+    assert recall(workspace(tmp_path, _2026_05_01=f"- {note}\n- nothing else\n- rain\n"), query) == []
 
 
 def test_a_pronoun_is_understood_from_the_talk_before(tmp_path: Path) -> None:
