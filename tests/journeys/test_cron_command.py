@@ -77,6 +77,9 @@ def test_the_next_times_of_a_job(home: Home) -> None:
     assert home.run("cron", "next", "1", "-n", "2").out.count("1 Jan 20") == 2
     there = home.run("cron", "next", "1", "--tz", "Asia/Tokyo", "--from", "2030-01-01", "-n", "1").out
     assert there.startswith("2030-01-01T") and there.count("\n") == 1
+    home.run("cron", "add", "every 400 weeks", "look at the roof")
+    last = home.run("cron", "next", "2", "--from", "9990-01-01").out
+    assert last.startswith("999") and last.count("\n") < 5
 
 
 def test_the_next_times_of_a_cron_expression_over_the_change_of_clocks(home: Home) -> None:
@@ -95,7 +98,9 @@ def test_the_next_times_of_a_cron_expression_over_the_change_of_clocks(home: Hom
         (("--cron", "0 9 30 2 *"), "never comes"),
         (("--cron", "0 9 * * *", "--tz", "Mars/X"), "Unknown time zone 'Mars/X'"),
         (("--cron", "0 9 * * *", "--from", "yesterday"), "Not an ISO time: 'yesterday'"),
-        (("--cron", "0 9 * * *", "-n", "some"), "not 'some'"),
+        (("--cron", "0 9 * * *", "--tz", "Asia/Tokyo", "--from", "0001-01-01"), "Not an ISO time: '0001-01-01'"),
+        (("--cron", "0 9 * * *", "-n", "some"), "how many times are wanted, such as -n 10, not 'some'"),
+        (("--cron", "0 9 * * *", "-n", "0"), "not '0'"),
     ],
 )
 def test_next_times_that_cannot_be_told(home: Home, asked: tuple[str, ...], refused: str) -> None:

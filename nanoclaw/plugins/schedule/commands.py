@@ -75,8 +75,10 @@ class JobCommands:
         job = None if "--cron" in given else service.job(number(what))
         zone = given.get("--tz") or (job.zone if job else service.zone)
         reading = job.reading if job else time_words.Cron(given["--cron"], zone)
-        count = min(MOST_TIMES, number(given.get("-n", "5")))
-        return service.upcoming(reading, zone, given.get("--from", ""), count)
+        count = given.get("-n", "5")
+        if not (count.isascii() and count.isdecimal() and int(count[:9])):
+            raise ScheduleError(f"Say how many times are wanted, such as -n 10, not {count!r}.")
+        return service.upcoming(reading, zone, given.get("--from", ""), min(MOST_TIMES, int(count[:9])))
 
     def _of(self, said: Said) -> JobService:
         return self._service if said.profile in EVERYWHERE else self._service.within(said.address)

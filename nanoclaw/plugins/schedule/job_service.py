@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import copy
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any, NamedTuple
@@ -162,10 +162,10 @@ class JobService:
     def upcoming(self, reading: time_words.Reading, zone: str, start: str, count: int) -> Reply:
         """The next times after now, or after `start`, an ISO time: a line each, in the zone."""
         times, lines, now = list[str](), list[str](), self._host.now()
-        with time_refusals():
+        with time_refusals(), suppress(OverflowError):  # the calendar ends before
             there = time_words.zone_named(zone)
-            after = _moment(start, there) if start else now
-            while len(times) < count and (due := time_words.upcoming(reading, after.astimezone(UTC))) > after:
+            after = _moment(start, there) if start else now.astimezone(UTC)
+            while len(times) < count and (due := time_words.upcoming(reading, after)) > after:
                 times, after = [*times, due.astimezone(there).isoformat(timespec="seconds")], due
                 lines.append(f"{times[-1]}  {time_words.in_words(due, now, there)}")
         return Reply("\n".join(lines) or "It does not come again.", {"times": times})
@@ -275,9 +275,9 @@ def time_refusals() -> Iterator[None]:
 def _moment(iso: str, zone: tzinfo) -> datetime:
     try:
         read = datetime.fromisoformat(iso)
-    except ValueError:
+        return (read if read.tzinfo else read.replace(tzinfo=zone)).astimezone(UTC)
+    except (ValueError, OverflowError):
         raise ScheduleError(f"Not an ISO time: {iso!r}. Write it like 2026-11-27T17:05+01:00.") from None
-    return read if read.tzinfo else read.replace(tzinfo=zone)
 
 
 def _stored(heard: time_words.Reading, zone: str, now: datetime) -> tuple[Repeat, str, str, datetime]:
