@@ -111,8 +111,8 @@ def session(config: Config, options: Options) -> Reply:
 
     hide = redactor(config)
     if options.command == "sessions export":
-        messages = [within(json.loads(dump(one)), hide) for one in history]
-        return Reply(json.dumps({"session": key, "messages": messages}))
+        whole = {"session": key, "messages": [within(json.loads(dump(one)), hide) for one in history]}
+        return Reply(json.dumps(whole), whole)
     zone, lines = config.clock()().tzinfo, list[str]()
     for message in history:
         calls = "".join(f"\n  -> {call.name} {call.arguments}" for call in getattr(message, "tool_calls", ()))

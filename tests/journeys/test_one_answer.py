@@ -111,6 +111,7 @@ def test_a_conversation_with_odd_names_of_files_can_be_shown(home: Home, server:
     assert "Seen [31mred." in shown
     assert "[Runtime Context" not in shown
     exported = json.loads(home.run("sessions", "export").out)
+    assert json.loads(home.run("--json", "sessions", "export").out) == exported
     assert [message["kind"] for message in exported["messages"]] == [
         *("user", "user"),
         *("assistant", "result"),
