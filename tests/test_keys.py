@@ -93,8 +93,8 @@ def test_a_backup_says_which_keys_are_in_it_and_which_are_not(with_keyring: Home
     home.run("keys", "set", "BRAVE_API_KEY", "--file", stdin="brave-canary-5577")
     (home.root / "config.toml").write_text('[model]\napi_key = "config-canary-9911"\n')
     told = home.run("backup", str(tmp_path / "a.tar.gz")).err
-    assert "your keys are in it (model.api_key): keep it where only you can read it\n" in told
-    assert "not in it are OPENAI_API_KEY (keyring): set them again where it is restored" in told
+    assert "a.tar.gz (model.api_key): keep it where only you can read it\n" in told
+    assert "a.tar.gz are OPENAI_API_KEY (keyring): set them again where it is restored" in told
     assert "(model.api_key, BRAVE_API_KEY)" in home.run("backup", str(tmp_path / "b.tar.gz"), "--with-secrets").err
 
 

@@ -59,9 +59,9 @@ def save(config: Config, options: Options) -> Reply:
     made = backup(config.home, config.workspace_path, options.file, with_secrets=options.with_secrets)
     within, without = _keys(config, with_secrets=options.with_secrets)
     if within:
-        attach.say(f"your keys are in it ({', '.join(within)}): keep it where only you can read it")
+        attach.say(f"your keys are in {options.file} ({', '.join(within)}): keep it where only you can read it")
     if without:
-        attach.say(f"not in it are {', '.join(without)}: set them again where it is restored")
+        attach.say(f"not in {options.file} are {', '.join(without)}: set them again where it is restored")
     return Reply("\n".join(summary(made, options.file)))
 
 

@@ -115,7 +115,7 @@ def test_a_backup_is_restored_into_an_empty_home_as_it_was(home: Home, tmp_path:
 
 def test_secrets_go_along_only_when_asked_for(home: Home, tmp_path: Path) -> None:
     made = home.run("backup", str(tmp_path / "all.tar.gz"), "--with-secrets")
-    assert "your keys are in it (OPENAI_API_KEY)" in made.err
+    assert f"your keys are in {tmp_path / 'all.tar.gz'} (OPENAI_API_KEY)" in made.err
     other = Home(tmp_path / "other")
     other.run("restore", str(tmp_path / "all.tar.gz"))
     assert (other.root / "secrets.env").read_text() == "OPENAI_API_KEY=sk-12345678\n"
