@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 STALE_DAYS = 30  # from then on a grant is named as a stale one
 
-
 Rule = Literal["deny", "ask", "allow"]
 RULES: tuple[Rule, ...] = ("deny", "ask", "allow")  # the first of several that name a tool holds
 PROFILES = ("person", "guest", "job", "heartbeat", "helper")
@@ -83,10 +82,8 @@ class Approvals(Plugin):
         return self._grants.banner()
 
     def commands(self) -> Iterable[Command]:
-        yes, answer = (
-            "allow what was asked: /yes 3, /yes 3 hour",
-            "answer a question: /answer 3 blue; /answer 3 shows it",
-        )
+        yes = "allow what was asked: /yes 3, /yes 3 hour"
+        answer = "answer a question: /answer 3 blue; /answer 3 shows it"
         grants = "what is not asked about: /grants, /grants revoke 2"
         elevated = "fewer questions for a while: /elevated shows it, /elevated 30m, /elevated off"
         return [
