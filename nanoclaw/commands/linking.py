@@ -138,7 +138,7 @@ async def _wait(config: Config, channel: str, where: str, *, is_served: bool) ->
         watch = _Watch(kept, channel, where)
         stack.callback(watch.withdraw)
         while watch.poll() is None:
-            if owner(path) is None:
+            if is_served and owner(path) is None:
                 raise StoreError(f"the gateway has ended: start it, and run {start_command()} link {channel} again.")
             await pause(LOOK_SECONDS)
             for task in tasks:
