@@ -338,14 +338,13 @@ async def _exit_of(child: subprocess.Popen[bytes]) -> None:
         os.close(descriptor)
 
 
-def _is_running(child: subprocess.Popen[bytes]) -> bool:
-    """False for one that has exited, which is not collected by this: as long as it isn't, its number and that of its
-    group are nobody else's."""
-    if child.returncode is not None:
-        return False
-    if not _has_proc():  # its group is looked at by its number alone, and must go with it
-        return child.poll() is None
-    return os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
+def _exit_status(child: subprocess.Popen[bytes]) -> int | None:
+    """That of one that has exited, else None. It is not collected by this: as long as it isn't, its number and that of
+    its group are nobody else's."""
+    if child.returncode is not None or not _has_proc():  # its group is looked at by its number alone: it goes with it
+        return child.poll()
+    ended = os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+    return ended.si_status if ended else None
 
 
 class _Output:
@@ -431,13 +430,13 @@ class _Family:
         """TERM, then KILL what is still there, at once without a grace; the number of processes besides the child that
         had to go."""
         keeper = self._keeper
-        ended = self._child.poll() if keeper and not _is_running(self._child) else None
+        ended = _exit_status(self._child)
         is_last = keeper and ended is not None and (keeper.is_namespace or (keeper.own and ended == 0))
         if is_last or not (frozen := self._freeze()):
             self._child.poll()
             return 0
         own = keeper.own - 1 if keeper else 0
-        others = len(frozen - {self._child.pid}) - own or int(not _is_running(self._child))
+        others = len(frozen - {self._child.pid}) - own or int(_exit_status(self._child) is not None)
         if grace_seconds:
             self._signal(frozen, signal.SIGTERM)
             self._signal(frozen, signal.SIGCONT)
@@ -482,7 +481,7 @@ class _Family:
         return frozen
 
     def _alive(self) -> set[int]:
-        child = {self._child.pid} if _is_running(self._child) else set[int]()
+        child = {self._child.pid} if _exit_status(self._child) is None else set[int]()
         if not _has_proc():
             return child or ({self._child.pid} if _group_exists(self._child.pid) else set())
         found = _descendants(self._child.pid, self._marker, 1 if child else self._first(), self._known)
