@@ -118,8 +118,8 @@ def _try(config: Config, channel: str) -> None:
 
 
 async def _wait(config: Config, channel: str, where: str, *, is_served: bool) -> int:
-    """Until the code has come. Where no gateway serves the channel it runs here; other messages are kept for the next
-    gateway."""
+    """Wait until the code has come. Where no gateway serves the channel it runs here; other messages are kept for the
+    next gateway."""
     path, tasks = config.home / "state.db", list[asyncio.Task[None]]()
     async with AsyncExitStack() as stack:
         if is_served:

@@ -32,7 +32,7 @@ NAMED = (*HOOKS, "tools", "commands", "sections", "channels", "providers", "chec
 
 
 def listed(config: Config, options: Options) -> Reply:
-    """Print the plugins that run, their origin and hooks; then those that could be enabled."""
+    """The plugins that run, their origin and hooks; then those that could be enabled."""
     left_out = dict[str, str]()
     classes = build.classes(config, tell=left_out.__setitem__)
     keys = [one for one in build.secret_settings(config, classes) if one.shows]
@@ -66,7 +66,7 @@ def _source(sources: dict[str, str], name: str) -> str:
 
 
 def show(config: Config, options: Options) -> Reply:
-    """Print a plugin of the home, or what has changed in it since the last review."""
+    """A plugin of the home, or what has changed in it since the last review."""
     name = options.name
     path = _placed(config, name)
     with _errors(name):

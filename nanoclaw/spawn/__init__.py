@@ -62,7 +62,8 @@ class Keeper(NamedTuple):
     last line, its exit status, with " left" where it left processes: it stays until these have been ended. What comes
     between may be the command's. `folder` is removed at the end, if there is one. `put_back` is called when all have
     ended, and has a remark on what it did. `disks` are folders on the disks that the command may fill. `own` processes
-    are the keeper's, which ends with 0 only after all others. `is_namespace`: all end with the child's own one."""
+    are the keeper's, which ends with 0 only after all others; 0: the child is the command. `is_namespace`: with the
+    child's end all others are gone."""
 
     descriptors: tuple[int, ...]
     report: int

@@ -218,9 +218,9 @@ def _folded(text: str) -> str:
     return " ".join(text.split()).rstrip(".!").casefold()
 
 
-Yes = Literal["yes", "hour", "always", "no"]
+Answer = Literal["yes", "hour", "always", "no"]
 
-EXTENT_WORDS: dict[str, Yes] = {
+EXTENT_WORDS: dict[str, Answer] = {
     **dict.fromkeys(("hour", "1h", "an hour", "for an hour", "for 1 hour"), "hour"),
     **dict.fromkeys(("always", "for good"), "always"),
 }
@@ -230,7 +230,7 @@ EXTENT_WORDS: dict[str, Yes] = {
 class Extent(NamedTuple):
     """One answer to a yes/no question: what is said of it on a button, and what gives it from anywhere."""
 
-    said: Yes
+    said: Answer
     label: str
     command: str
 
@@ -272,7 +272,7 @@ def how(question: Question, now: datetime) -> str:
     return "\n".join([*lines, f"\n({answers}.{show})"])
 
 
-def _extent(question: Question, text: str) -> Yes | None:
+def _extent(question: Question, text: str) -> Answer | None:
     """The answer that some words are, None for none."""
     offered = extents(question)
     if len(offered) > 2:
