@@ -10,12 +10,11 @@ if TYPE_CHECKING:  # as in the thin client, which loads this
     from collections.abc import Iterable
     from typing import Any, TextIO
 
-BLANKS = (
-    "\x00\t\n\x0b\x0c\r\x1b\x1c\x1d\x1e\x1f \x85\xa0\xad\u034f\u061c\u115f\u1160\u1680\u17b4\u17b5\u180e\u2000"
-    "\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u200b\u200c\u200d\u200e\u200f\u2028\u2029\u202a"
-    "\u202b\u202c\u202d\u202e\u202f\u205f\u2060\u2061\u2062\u2063\u2064\u2066\u2067\u2068\u2069\u206a\u206b\u206c"
-    "\u206d\u206e\u206f\u2800\u3000\u3164\ufe0e\ufe0f\ufeff\uffa0"
-)
+BLANKS = "".join(map(chr, (
+    *range(0x21), *range(0x7F, 0xA1), 0xAD, 0x34F, 0x61C, 0x115F, 0x1160, 0x1680, 0x17B4, 0x17B5, 0x180E,
+    *range(0x2000, 0x2010), *range(0x2028, 0x2030), *range(0x205F, 0x2070), 0x2800, 0x3000, 0x3164,
+    *range(0xFE00, 0xFE10), 0xFEFF, 0xFFA0, *range(0xFFF9, 0xFFFC), *range(0xE0000, 0xE0080), *range(0xE0100, 0xE01F0),
+)))  # fmt: skip
 """Characters that nobody sees: a text of nothing else says nothing."""
 
 
