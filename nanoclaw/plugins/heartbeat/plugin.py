@@ -12,6 +12,7 @@ from nanoclaw.core.errors import ConfigError, ToolError
 from nanoclaw.core.messages import Address
 from nanoclaw.core.plugin import Command, Ended, Hears, Host, NamedTuple, Plugin, Profile, Said, Section, Tool, Turn, Tx
 from nanoclaw.core.tool import ToolContext, tool
+from nanoclaw.escapes import BLANKS
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.heartbeat.beats import Beats
@@ -179,7 +180,7 @@ class Heartbeat(Plugin):
         text: Annotated[str, "for the person, in their language; '' without notify"] = "",
     ) -> str:
         """End this heartbeat: tell the person one thing, or (notify false) nothing."""
-        if notify and not text.strip():
+        if notify and not text.strip(BLANKS):
             raise ToolError("report with notify needs a text for the person. Nothing was sent.")
         self.public.report(context.turn, text if notify else "")
         return "reported" if notify else "nothing is told"

@@ -325,7 +325,7 @@ async def test_a_change_is_shown_in_part_and_cannot_pretend_to_be_the_program(tm
 
 
 async def test_the_report_ends_the_turn_and_a_bad_one_does_not(tmp_path: Path) -> None:
-    bad = call("report", {"notify": True, "text": " "})
+    bad = call("report", {"notify": True, "text": " \u200b"})
     dial, model = Dial(), ScriptedProvider(bad, call("report", {"notify": "soon"}), news("Rain at five."))
     async with beating(tmp_path, dial, model, checklist="- [ ] Weather") as home:
         await dial.pass_(minutes=31)
