@@ -1,7 +1,6 @@
 """Folders for a while: those of processes that were killed are removed, and nothing else."""
 
 import os
-import resource
 import subprocess
 import sys
 import tempfile
@@ -45,13 +44,11 @@ def test_what_a_killed_program_left_is_removed_nothing_else(tmp_path: Path, monk
 
 
 def test_a_folder_is_removed_that_is_nested_deeper_than_a_process_may_have_descriptors(tmp_path: Path) -> None:
-    most, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     place = tmp_path / "top"
     place.joinpath(*"d" * 300).mkdir(parents=True)
-    os.close(free := os.dup(0))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (free + 100, hard))
-    try:
-        scratch_folders.remove(str(place))
-    finally:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    code = (
+        "import resource, sys; from nanoclaw import scratch_folders;"
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100)); scratch_folders.remove(sys.argv[1])"
+    )
+    subprocess.run((sys.executable, "-c", code, str(place)), check=True)
     assert not place.exists()
