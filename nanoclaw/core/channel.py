@@ -19,11 +19,8 @@ Deliver = Callable[[Inbound], Awaitable[str | None]]
 Ids = Annotated[tuple[str, ...], int]
 """A setting with a list of stable ids, which may also be written as numbers: 555 is "555"."""
 
-TERMINAL = "terminal"
-"""The channel that only the owner can use."""
-
-MAIN = Address(TERMINAL, "main")
-"""The terminal's usual conversation."""
+TERMINAL = "terminal"  # the channel that only the owner can use
+MAIN = Address(TERMINAL, "main")  # its usual conversation
 
 UNVERIFIED = "unverified:"
 """Prefix of an id that its platform does not verify, such as the sender of a mail that anybody may have written."""

@@ -9,6 +9,8 @@ from itertools import takewhile
 from pathlib import Path
 from typing import NamedTuple
 
+from nanoclaw.sqlite_salvage import UNSYNCED
+
 _HEADER, _FRAME = 32, 24
 _MAGIC = 0x377F0682
 _PAGE_SIZES = frozenset(1 << power for power in range(9, 17))
@@ -53,12 +55,13 @@ class WriteAheadLog:
     def lost(self) -> int:
         """The number of transactions that SQLite passes over because of damage.
 
-        The last one alone may be torn by a power failure. Nobody was told that it is on disk, so it is not counted.
+        The last one, and those before it that waited for no disk, may be torn by a power failure. Nobody was told that
+        they are on disk, so they are not counted.
         """
         damaged = (at for at, frame in enumerate(self.frames) if not frame.is_whole)
         first = next(damaged, len(self.frames)) if self._has_header else 0
         count = sum(frame.is_last for frame in self.frames[first:])
-        return count if count > 1 else 0
+        return count if count > UNSYNCED + 1 else 0
 
     def played_into(self, content: bytes, *, is_mended: bool = False) -> bytes:
         """The content of a store with all transactions of the log that SQLite would read, or would if the log had its

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from nanoclaw.sqlite_salvage import UNSYNCED
 from nanoclaw.sqlite_salvage.wal import WriteAheadLog
 from nanoclaw.start.opening import PAGE_BYTES, open_store
 from tests.core.store.test_recovery import kept, warnings
@@ -67,13 +68,15 @@ def test_what_follows_a_damaged_place_goes_on_and_the_person_is_told(path: Path,
     assert damaged in [aside.read_bytes() for aside in kept(path)]
 
 
-def test_a_log_whose_last_write_is_torn_is_no_damage(path: Path) -> None:
+@pytest.mark.parametrize("many", range(1, UNSYNCED + 3))
+def test_a_log_is_torn_by_a_power_failure_as_far_back_as_nothing_waited_for_the_disk(path: Path, many: int) -> None:
     log = log_of(path)
-    change(log, log.stat().st_size - 100)
+    ends = [number for number, frame in enumerate(WriteAheadLog(log).frames) if frame.is_last]
+    change(log, 32 + (ends[-many - 1] + 1) * STEP + 100)
+    is_torn = many <= UNSYNCED + 1
     with warnings() as said:
-        assert flags(path) == 59
-    assert said == []
-    assert kept(path) == []
+        assert flags(path) == 60 - many if is_torn else flags(path) >= 50
+    assert [*said, *kept(path)] == [] if is_torn else "Its journal is damaged" in said[0]
 
 
 def test_frames_that_are_left_from_before_are_let_be(path: Path) -> None:

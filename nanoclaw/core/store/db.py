@@ -26,14 +26,11 @@ from typing import IO, Any, Protocol, TypeVar
 from nanoclaw.core.errors import StoreError
 from nanoclaw.core.messages import Inbound, Outbound
 from nanoclaw.core.plugin import NamedTuple, Profile, dump_profile
+from nanoclaw.sqlite_salvage import UNSYNCED
 from nanoclaw.sqlite_salvage.copies import is_damage
 
-PANIC = "panic"
-"""On while everything is frozen; its value is the last outbox row before it."""
-
-FULL_BYTES = 1_000_000
-"""Free bytes below which a disk counts as full."""
-
+PANIC = "panic"  # on while everything is frozen; its value is the last outbox row before it
+FULL_BYTES = 1_000_000  # free ones below which a disk counts as full
 READ_ONLY = "{}?mode=ro"
 
 ASIDE = "Nothing was changed. The next chat keeps the damaged file aside and continues with what can be read."
@@ -46,6 +43,7 @@ class Store:
         """`lock` is held by who owns the file."""
         self.path, self.db, self._lock = path, db, lock
         self._committing: Future[None] | None = None
+        self._is_synced, self._unsynced = True, 0  # the transaction; how many since the last that is surely on disk
         self.committer: Executor = ThreadPoolExecutor(1, "commit")
         """Carries out every COMMIT in its thread."""
         self._beside: sqlite3.Connection | None = None
@@ -61,7 +59,7 @@ class Store:
         try:
             self.begin()
             yield self.db
-            self.db.execute("COMMIT")
+            self._commit()
         except BaseException as error:
             self.roll_back()
             if isinstance(error, sqlite3.Error):
@@ -70,8 +68,10 @@ class Store:
 
     def begin(self, *, is_synced: bool = True) -> None:
         """Begin a transaction. One that is not synced is safe from a kill at once, and from a power cut with the next
-        one that is."""
-        self.db.execute(f"PRAGMA synchronous = {'FULL' if is_synced else 'NORMAL'}")
+        one that is, which is one of the next few."""
+        self._is_synced = is_synced or self._unsynced == UNSYNCED
+        self._unsynced += not self._is_synced
+        self.db.execute(f"PRAGMA synchronous = {'FULL' if self._is_synced else 'NORMAL'}")
         self.db.execute("BEGIN IMMEDIATE")
 
     def roll_back(self) -> None:
@@ -94,6 +94,7 @@ class Store:
     def _commit(self) -> None:
         try:
             self.db.execute("COMMIT")
+            self._unsynced = 0 if self._is_synced else self._unsynced
         except BaseException:
             self.roll_back()
             raise
