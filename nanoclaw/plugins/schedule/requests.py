@@ -34,7 +34,7 @@ _NAME = r"(?i)(?:@\w+|nano(?:claw)?\b)[\s,.!:]*"
 _SENTENCE_END = r"(\w+)\.\s+(?=\w)"
 _ABBREVIATED = r"(?i)\d+|[a-z]|dr|mrs?|ms|st|am|pm|prof|vs|no|nr|ca|sra?|sta|mme|mlle|bzw|tel|min|std|approx"
 
-NOT_A_TIME, STILL_OPEN = "The person was asked when, and answered", "More than one time is meant by “"
+NOT_A_TIME, STILL_OPEN = "No time: “", "More than one time is meant by “"
 CLOSED = "The reminder is not set: ask again, with its time, if you still want it."
 
 
@@ -92,7 +92,7 @@ def instead(history: Sequence[Message], now: datetime, zone: str) -> AssistantMe
         return AssistantMessage(last.text, now)
     if last is None or (is_persons(earlier) and not isinstance(last, ToolResult)):
         return None
-    said = last.text.removeprefix(f"{NOT_A_TIME} “").rpartition("”, which")[0] or last.text
+    said = said_instead(last.text) or last.text
     if not (asked := read(said, now, zone)):
         return None
     arguments = json.dumps({"action": "add", "when": asked.when, "text": asked.text}, ensure_ascii=False)
@@ -102,9 +102,14 @@ def instead(history: Sequence[Message], now: datetime, zone: str) -> AssistantMe
 
 def next_message(turn: Turn, told: str) -> Inbound:
     """Words that were said in place of a time, as a message like any other."""
-    said = UserMessage(told.removeprefix(f"{NOT_A_TIME} “").rpartition("”, which")[0], turn.now())
+    said = UserMessage(said_instead(told), turn.now())
     id_ = f"{turn.external_id}-instead"
     return Inbound(turn.address, turn.sender, id_, said, role=turn.role, conversation=turn.conversation)
+
+
+def said_instead(told: str) -> str:
+    """Words that a result quotes as no time; '' for any other text."""
+    return told.removeprefix(NOT_A_TIME).rpartition("”. Nothing")[0] if told.startswith(NOT_A_TIME) else ""
 
 
 def is_persons(message: Message | None) -> bool:
