@@ -138,7 +138,8 @@ def _take_over(old: Listed, new: sqlite3.Connection, closing: Mapping[str, str])
     for table, _ in new.execute(_TABLES).fetchall():
         if table in old.rows and is_whole(old.db, table):
             new.execute(f'DELETE FROM "{table}"')
-            yield Table(table, _take_rows(old, new, table), 0)
+            count = _take_rows(old, new, table)
+            yield Table(table, count, max(0, _count(old.db, table) - count))
         elif table in old.rows or table in old.lost:  # else there was none
             new.execute(closing.get(table, "SELECT 1"))
             count, last = _take_rows(old, new, table), _last(old.db, table)

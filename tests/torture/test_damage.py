@@ -69,6 +69,15 @@ def test_a_zeroed_page_of_usage_costs_no_message_and_is_told_in_one_sentence(pat
     assert len(found["messages"]) > 200
 
 
+def test_a_row_that_says_nothing_any_more_is_named_though_its_table_is_whole(path: Path) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("UPDATE page_files SET name = CAST(x'ff' AS TEXT) WHERE rowid = 2")
+        db.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    write(path, (roots(path)["usage"] - 1) * PAGE_BYTES, bytes(PAGE_BYTES))
+    said, _ = rescued(path)
+    assert "Missing of what it held: some records of usage, at most 1 rows of page files." in said
+
+
 @pytest.mark.parametrize("table", ["usage", "approvals_grants", "sqlite_sequence", "messages"])
 def test_a_flipped_byte_in_any_table_costs_no_row_of_another(path: Path, home: Home, table: str) -> None:
     at = (roots(path)[table] - 1) * PAGE_BYTES
