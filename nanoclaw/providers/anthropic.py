@@ -6,17 +6,12 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
-from nanoclaw.core.errors import CannotSee, ProviderError, ProviderUnavailable
-from nanoclaw.core.events import Notice, ReasoningDelta, TextDelta
 from nanoclaw.core.messages import (
     SEPARATOR,
     AssistantMessage,
-    Finish,
     Image,
     Message,
     ModelRequest,
@@ -28,30 +23,30 @@ from nanoclaw.core.messages import (
     UserMessage,
 )
 from nanoclaw.core.provider import ABLE, GO_ON, Abilities, LegalForm, OnEvent, whole
-from nanoclaw.providers.chat_answer import distinct, has_images, kept_of, plain_id, storable
-from nanoclaw.providers.failures import MISFORMED, BadRequest, Endpoint, too_long, unknown_form
-from nanoclaw.providers.http import HttpReply, ModelClient, RetryPolicy, messages_json, object_json
+from nanoclaw.providers.chat_answer import ChatAnswer, has_images, kept_of, plain_id, storable
+from nanoclaw.providers.failures import Endpoint
+from nanoclaw.providers.http import (
+    Adaptable,
+    HttpReply,
+    Learned,
+    ModelClient,
+    RetryPolicy,
+    messages_json,
+    object_json,
+)
 
-API_BASE = "https://api.anthropic.com"
 VERSION = "2023-06-01"
 ID_LIMIT = 64
 REFUSED = "(The model declined to answer this.)"
 
 _CACHE = {"type": "ephemeral"}
-_FINISH: dict[str, Finish] = {
-    "tool_use": "tool_calls",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "refusal": "refusal",
-}
 _BUDGETS = {"minimal": 1024, "low": 1024, "medium": 2048, "high": 4096, "xhigh": 8192, "max": 16384}
 """Tokens to think in, by effort; of "none" it does not think."""
 
 _THINKING = ("thinking", "redacted_thinking")
 
 
-@dataclass(frozen=True, slots=True)
-class Habits:
+class Habits(NamedTuple):
     """Peculiarities of a model: each refusal is learned once and kept."""
 
     vision: bool = True
@@ -61,53 +56,28 @@ class Habits:
     """The way to tell it the effort: by name, as tokens to think in, or none."""
 
 
-class Anthropic(ModelClient):
+class Anthropic(Adaptable[Habits], ModelClient):
     """One model behind the Messages API."""
 
+    KEY = "x-api-key", "{}"
+
     def __init__(self, endpoint: Endpoint, *, retries: RetryPolicy | None = None, abilities: Abilities = ABLE) -> None:
-        self.model = endpoint.model
-        self._wire_model = endpoint.wire_model or endpoint.model.removeprefix("anthropic/")
-        self._habits = Habits(vision=abilities.sees_images)
-        self._abilities = abilities
-        headers = {"anthropic-version": VERSION, **({"x-api-key": endpoint.key} if endpoint.key else {})}
-        base = (endpoint.api_base or API_BASE).rstrip("/").removesuffix("/v1")
+        base = endpoint.api_base.rstrip("/").removesuffix("/v1")
         variable = endpoint.key_variable or "ANTHROPIC_API_KEY"
         endpoint = endpoint._replace(api_base=base, key_variable=variable, path="/v1/messages")
-        super().__init__(endpoint, headers, retries)
+        Adaptable.__init__(self, endpoint.model, Habits(vision=abilities.sees_images), abilities)
+        ModelClient.__init__(self, endpoint, retries, {"anthropic-version": VERSION})
 
-    @property
-    def supports_vision(self) -> bool:
-        return self._habits.vision
+    async def answer(self, request: ModelRequest, habits: Habits, on_event: OnEvent) -> AssistantMessage:
+        reading = partial(_read, self.model)
+        return await self.ask(self._body(request, habits), request.limits.timeout_seconds, reading, on_event)
 
-    async def complete(self, request: ModelRequest, on_event: OnEvent) -> AssistantMessage:
-        async def read(reply: HttpReply, on_event: OnEvent) -> AssistantMessage:
-            return await _read(reply, self.model, on_event)
+    def learn(self, habits: Habits, words: str, request: ModelRequest) -> Learned[Habits] | None:
+        return _learn(habits, words.lower(), request)
 
-        for _ in range(5):
-            body = self._body(request)
-            try:
-                return await self.ask(body, request.limits.timeout_seconds, read, on_event)
-            except BadRequest as error:
-                learned = _learn(self._habits, error.words, request)
-                if learned is None:
-                    from nanoclaw.providers.repair import in_words
-
-                    request = in_words(request, error)
-                    continue
-                if self._habits.vision and not learned.vision:
-                    self._abilities.lacks("sees_images")
-                    if request.must_see:
-                        self._habits = learned
-                        raise CannotSee(f"{self.model} cannot see images.") from None
-                    on_event(Notice(f"{self.model} cannot see images; they are left out", stays="owner"))
-                if self._habits.effort and not learned.effort:
-                    on_event(Notice(f"{self.model} has no effort setting: it is left out"))
-                self._habits = learned
-        raise ProviderError(f"{self.model} refuses every form of the request. Choose another model.")
-
-    def _body(self, request: ModelRequest) -> bytes:
-        habits = self._habits
-        body: dict[str, Any] = {"model": self._wire_model}
+    def _body(self, request: ModelRequest, habits: Habits) -> bytes:
+        name = self.endpoint.wire_model or self.model.removeprefix("anthropic/")
+        body: dict[str, Any] = {"model": name}
         if request.tools:
             body["tools"] = [_wire_tool(tool) for tool in request.tools]
         if system := wire_system(request.system):
@@ -241,158 +211,96 @@ def _wire_tool(tool: ToolSpec) -> dict[str, Any]:
     return {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
 
 
-def _learn(habits: Habits, words: str, request: ModelRequest) -> Habits | None:
-    """The adjusted request style after a 400; None when the error names nothing we can change."""
-    said = words.lower()
+def _learn(habits: Habits, said: str, request: ModelRequest) -> Learned[Habits] | None:
     if limit := re.search(r"max_tokens:? \d+ > (\d+)", said):
-        return replace(habits, output_tokens=int(limit[1]))
+        return Learned(habits._replace(output_tokens=int(limit[1])))
     asks_effort = habits.effort and request.effort in _BUDGETS and "signature" not in said
     if asks_effort and re.search(r"thinking|effort|output_config", said):
-        is_by_name = habits.effort == "named" and re.search(r"adaptive|effort|output_config", said)
-        return replace(habits, effort="budget" if is_by_name else "")
+        if habits.effort == "named" and re.search(r"adaptive|effort|output_config", said):
+            return Learned(habits._replace(effort="budget"))
+        return Learned(habits._replace(effort=""), "has no effort setting: it is left out")
     if habits.echo and "signature" in said:
-        return replace(habits, echo=False)
+        return Learned(habits._replace(echo=False))
     if habits.vision and has_images(request) and "image" in said:
-        return replace(habits, vision=False)
+        return Learned(habits._replace(vision=False), lost="sees_images")
     return None
 
 
-class _Block:
-    """A block of an answer, its long fields in pieces: a call's arguments may be megabytes."""
+class _Answer(ChatAnswer):
+    """The events of this API; blocks are given back in the order they came in."""
 
-    def __init__(self, start: dict[str, Any]) -> None:
-        self.start = start
-        self.kind = str(start.get("type") or "")
-        self._pieces: dict[str, list[str]] = {}
-        for name in ("text", "thinking", "signature"):
-            if start.get(name):
-                self.add(name, start[name])
-        if self.kind == "tool_use" and start.get("input"):
-            self.add("json", json.dumps(start["input"], ensure_ascii=False))
+    refused = REFUSED
 
-    def add(self, name: str, piece: Any) -> None:
-        self._pieces.setdefault(name, []).append(str(piece or ""))
-
-    def get(self, name: str) -> str:
-        return "".join(self._pieces.get(name, ()))
-
-    def kept(self) -> dict[str, Any]:
-        """The part that is given back: thinking exactly as it was signed, of all else the place."""
-        match self.kind:
-            case "thinking":
-                return {"type": "thinking", "thinking": self.get("thinking"), "signature": self.get("signature")}
-            case "redacted_thinking":
-                return self.start
-        return {"type": self.kind}
-
-
-_DELTAS = {
-    "text_delta": ("text", "text"),
-    "thinking_delta": ("thinking", "thinking"),
-    "signature_delta": ("signature", "signature"),
-    "input_json_delta": ("json", "partial_json"),
-}
-
-
-@dataclass(slots=True)
-class _Answer:
-    on_event: OnEvent
-    blocks: list[_Block] = field(default_factory=list)
-    usage: dict[str, int] = field(default_factory=dict)
-    stop_reason: str = ""
-    started: bool = False
-    done: bool = False
+    def __init__(self, on_event: OnEvent) -> None:
+        super().__init__(on_event, tags=False)
+        self._counts: dict[str, int] = {}
+        self._blocks: list[tuple[dict[str, Any], dict[str, list[str]]]] = []  # what is given back, long texts in pieces
 
     def feed(self, event: dict[str, Any]) -> None:
         match event.get("type"):
             case "message_start":
-                self.started = True
+                self.heard = True
                 self._count(_dict(event.get("message")).get("usage"))
             case "content_block_start":
                 self._open(_dict(event.get("content_block")))
             case "content_block_delta":
-                self._delta(_dict(event.get("delta")))
+                delta = _dict(event.get("delta"))
+                for name in ("text", "thinking", "signature", "partial_json"):
+                    self._add(name, delta.get(name))
             case "message_delta":
                 self._count(event.get("usage"))
-                self.stop_reason = str(_dict(event.get("delta")).get("stop_reason") or self.stop_reason)
+                self.finish = str(_dict(event.get("delta")).get("stop_reason") or self.finish)
             case "message_stop":
                 self.done = True
             case "message":  # no stream: the whole answer at once
                 self._count(event.get("usage"))
-                self.stop_reason = str(event.get("stop_reason") or "")
+                self.finish = str(event.get("stop_reason") or "")
                 for block in event.get("content") or ():
                     self._open(_dict(block))
-                self.started = self.done = True
+                self.heard = self.done = True
 
     def _open(self, start: dict[str, Any]) -> None:
-        self.blocks.append(_Block(start))
-        self._show("text", start.get("text"))
-        self._show("thinking", start.get("thinking"))
+        """Begin a block: of thinking all is kept exactly as it was signed, of all else the place."""
+        kind = str(start.get("type") or "")
+        kept = start if kind == "redacted_thinking" else {"type": kind}
+        self._blocks.append((kept, {"thinking": [], "signature": []} if kind == "thinking" else {}))
+        if kind == "tool_use":
+            function = {"name": start.get("name"), "arguments": start.get("input") or ""}
+            self._call({"index": len(self._blocks), "id": start.get("id"), "function": function})
+        for name in ("text", "thinking", "signature"):
+            self._add(name, start.get(name))
 
-    def _delta(self, delta: dict[str, Any]) -> None:
-        name, source = _DELTAS.get(str(delta.get("type")), ("", ""))
-        if self.blocks and name:
-            self.blocks[-1].add(name, delta.get(source))
-            self._show(name, delta.get(source))
-
-    def _show(self, name: str, piece: Any) -> None:
-        if piece and name == "text":
-            self.on_event(TextDelta(whole(str(piece))))
-        elif piece and name == "thinking":
-            self.on_event(ReasoningDelta(whole(str(piece))))
+    def _add(self, name: str, piece: Any) -> None:
+        """Add to the last block."""
+        if not piece or not self._blocks:
+            return
+        kept, pieces = self._blocks[-1]
+        if name in pieces:
+            pieces[name].append(str(piece))
+        if name == "text":
+            self._text.feed(str(piece))
+        elif name == "thinking":
+            self._reason(str(piece))
+        elif name == "partial_json" and kept["type"] == "tool_use":
+            self._call({"index": len(self._blocks), "function": {"arguments": str(piece)}})
 
     def _count(self, usage: Any) -> None:
-        self.usage |= {key: value for key, value in _dict(usage).items() if isinstance(value, int)}
+        self._counts |= {key: value for key, value in _dict(usage).items() if isinstance(value, int)}
+        if counts := self._counts:
+            read, written = counts.get("cache_read_input_tokens", 0), counts.get("cache_creation_input_tokens", 0)
+            taken = counts.get("input_tokens", 0) + read + written
+            self._usage = Usage(taken, counts.get("output_tokens", 0), read)
 
-    def message(self, model: str) -> AssistantMessage:
-        text = whole("".join(block.get("text") for block in self.blocks if block.kind == "text"))
-        calls = [
-            ToolCall(str(block.start.get("id") or ""), str(block.start.get("name") or ""), storable(block.get("json")))
-            for block in self.blocks
-            if block.kind == "tool_use"
-        ]
-        finish = _FINISH.get(self.stop_reason, "tool_calls" if calls else "stop")
-        if finish == "refusal" and not text:
-            text = REFUSED
-            self.on_event(TextDelta(text))
-        return AssistantMessage(text, datetime.now(UTC), distinct(calls), self._used(), finish, model, self._opaque())
-
-    def _used(self) -> Usage | None:
-        counts = self.usage
-        if not counts:
-            return None
-        read, written = counts.get("cache_read_input_tokens", 0), counts.get("cache_creation_input_tokens", 0)
-        return Usage(counts.get("input_tokens", 0) + read + written, counts.get("output_tokens", 0), read)
-
-    def _opaque(self) -> str:
-        if not any(block.kind in _THINKING for block in self.blocks):
+    def _opaque(self, echo: dict[str, Any]) -> str:
+        if not any(kept["type"] in _THINKING for kept, _ in self._blocks):
             return ""
-        kept = {"form": "anthropic", "blocks": [block.kept() for block in self.blocks]}
-        return storable(json.dumps(kept, ensure_ascii=False))
+        blocks = [{**kept, **{name: "".join(text) for name, text in pieces.items()}} for kept, pieces in self._blocks]
+        return storable(json.dumps({**echo, "blocks": blocks}, ensure_ascii=False))
 
 
 def _dict(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-async def _read(reply: HttpReply, model: str, on_event: OnEvent) -> AssistantMessage:
-    answer = _Answer(on_event)
-    try:
-        async for event in reply.events():
-            answer.feed(event)
-            if answer.done:
-                break
-        await reply.drain()
-    except ProviderUnavailable:
-        if not answer.stop_reason:
-            raise
-    except MISFORMED as error:
-        raise unknown_form(model, error) from None
-    if not answer.started:
-        raise ProviderError(f"{model} sent something that is not an answer. Check model.api_base in config.toml.")
-    if not answer.done and not answer.stop_reason:
-        raise reply.cut()
-    message = answer.message(model)
-    if answer.stop_reason == "model_context_window_exceeded" and not message.text and not message.tool_calls:
-        raise too_long(model)
-    return message
+async def _read(model: str, reply: HttpReply, on_event: OnEvent) -> AssistantMessage:
+    return await _Answer(on_event).read(reply, model, {"form": "anthropic"})

@@ -10,16 +10,21 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from nanoclaw.core.errors import ProviderError, ProviderUnavailable
 from nanoclaw.core.events import ReasoningDelta, TextDelta
 from nanoclaw.core.messages import AssistantMessage, Finish, ModelRequest, ToolCall, ToolResult, Usage, UserMessage
 from nanoclaw.core.provider import OnEvent, whole
-from nanoclaw.providers.failures import too_long
+from nanoclaw.providers.failures import MISFORMED, too_long, unknown_form
+
+if TYPE_CHECKING:
+    from nanoclaw.providers.http import HttpReply
 
 _OVERFLOW = "model_context_window_exceeded"
 _FINISH: dict[str, Finish] = {
     "tool_calls": "tool_calls",
+    "tool_use": "tool_calls",
     "function_call": "tool_calls",
     "length": "length",
     "max_tokens": "length",
@@ -45,11 +50,14 @@ class _Call:
 class ChatAnswer:
     """Fed with chunks, shows deltas at once. Calls of the request's tools that are left in the text are found."""
 
-    def __init__(self, on_event: OnEvent, request: ModelRequest | None = None) -> None:
+    refused = FILTERED
+    """The text of an answer that was refused without a word."""
+
+    def __init__(self, on_event: OnEvent, request: ModelRequest | None = None, tags: bool = True) -> None:
         self._on_event = on_event
         self._names = [tool.name for tool in request.tools] if request else []
         self._history = request.history if request else ()
-        self._text = _Text(self._show)
+        self._text = _Text(self._show, tags)
         self._held: list[str] | None = None  # text that looks like a call and waits for the end
         self._started = False
         self._reasoning: list[str] = []
@@ -61,6 +69,27 @@ class ChatAnswer:
         self.finish = ""
         self.done = False
         self.heard = False
+
+    async def read(self, reply: HttpReply, model: str, echo: dict[str, Any] | None = None) -> AssistantMessage:
+        """The answer that a server sends. Raises ProviderError; `echo` is as for `answer`."""
+        try:
+            async for chunk in reply.events():
+                self.feed(chunk)
+                if chunk.get("type") == "message_stop":
+                    break
+            await reply.drain()
+        except ProviderUnavailable:
+            if not self.complete:
+                raise
+        except MISFORMED as error:
+            raise unknown_form(model, error) from None
+        if self.finish in ("error", "network_error", "insufficient_system_resource"):
+            raise ProviderUnavailable(f"{model} failed in mid-answer ({self.finish}). Try again later.")
+        if not self.heard and not self.done:
+            raise ProviderError(f"{model} sent something that is not an answer. Check model.api_base in config.toml.")
+        if not self.complete:
+            raise reply.cut()
+        return self.answer(model, echo)
 
     @property
     def complete(self) -> bool:
@@ -188,7 +217,7 @@ class ChatAnswer:
         if self._refused:
             finish = "refusal"
         if finish == "refusal" and not text and not calls:
-            text = FILTERED
+            text = self.refused
             self._on_event(TextDelta(text))
         if calls and finish == "stop":
             finish = "tool_calls"
@@ -224,9 +253,10 @@ _MAY_BE_CALL = r"[{\[]|<tool_call>|```(json)?\s*[{\[]|<function|<\|tool"
 class _Text:
     """The answer's text: thinking at its start is told apart, and no character is shown by halves."""
 
-    def __init__(self, show: Any) -> None:
-        self._show = show
-        self._mode = "start"
+    def __init__(self, show: Any, tags: bool) -> None:
+        """`tags` may stand around thinking."""
+        self._show, self._tags = show, tags
+        self._mode = "start" if tags else "text"
         self._pending = ""
         self._text: list[str] = []
         self._thought = False
@@ -277,7 +307,7 @@ class _Text:
             self._emit(self._pending)
         self._pending = ""
         text = "".join(self._text)
-        if "</think>" in text and "<think>" not in text:  # the template had opened it
+        if self._tags and "</think>" in text and "<think>" not in text:  # the template had opened it
             self.thought, _, text = text.partition("</think>")
             text = text.lstrip()
         return text

@@ -32,11 +32,8 @@ class Embeddings(ModelClient):
     def __init__(self, endpoint: Endpoint, prefixes: tuple[str, str] = ("", "")) -> None:
         """`prefixes` are put before a text to be found, and before a question."""
         self._prefixes = prefixes
-        headers = {"accept": "application/json"}
-        if endpoint.key:
-            headers["authorization"] = f"Bearer {endpoint.key}"
-        hint = "check the spelling of memory.embeddings in config.toml"
-        super().__init__(endpoint._replace(path="/embeddings", hint=hint), headers, RetryPolicy(tries=1))
+        endpoint = endpoint._replace(path="/embeddings", hint="check the spelling of memory.embeddings in config.toml")
+        super().__init__(endpoint, RetryPolicy(tries=1), {"accept": "application/json"})
 
     async def __call__(self, texts: Sequence[str], is_query: bool, seconds: float) -> Embedded:
         """Raises ProviderError."""
@@ -46,10 +43,7 @@ class Embeddings(ModelClient):
         async def read(reply: HttpReply, on_event: object) -> bytes:
             return await reply.head(_ANSWER_BYTES)
 
-        try:
-            answer = await self.ask(body, seconds, read)
-        except ProviderError:
-            raise
+        answer = await self.ask(body, seconds, read)
         try:
             found = json.loads(answer) if len(texts) == 1 else await asyncio.to_thread(json.loads, answer)
             vectors = _vectors(found, len(texts))

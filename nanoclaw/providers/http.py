@@ -10,21 +10,22 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies
 
 from nanoclaw.clock import pause
-from nanoclaw.core.errors import ProviderError, ProviderUnavailable
+from nanoclaw.core.errors import CannotSee, ProviderError, ProviderUnavailable
 from nanoclaw.core.events import Event, Notice, ReasoningDelta, TextDelta
 from nanoclaw.core.messages import AssistantMessage, HistoryMemo, Message, ModelRequest
-from nanoclaw.core.provider import OnEvent
+from nanoclaw.core.provider import Abilities, Ability, OnEvent
 from nanoclaw.net.loopback import leads_to_loopback
 from nanoclaw.net.slim_httpx import httpx as httpx
 from nanoclaw.providers.direct import Direct
 from nanoclaw.providers.failures import (
     CHECK_NET,
     WAIT_LIMIT,
+    BadRequest,
     Endpoint,
     failure,
     host_of,
@@ -43,6 +44,14 @@ ANSWER_LIMIT = 64 * 2**20
 """Bytes that one whole answer may have."""
 
 T = TypeVar("T")
+
+
+class Habits(Protocol):
+    @property
+    def vision(self) -> bool: ...
+
+
+H = TypeVar("H", bound=Habits)
 Sleep = Callable[[float], Awaitable[None]]
 
 
@@ -64,9 +73,15 @@ class RetryPolicy(NamedTuple):
 class ModelClient:
     """Asks one endpoint over one client, whose connections are kept; made when first used."""
 
-    def __init__(self, endpoint: Endpoint, headers: Mapping[str, str], retries: RetryPolicy | None) -> None:
-        """`headers` are those that carry the key."""
-        self.endpoint, self._headers, self._retries = endpoint, headers, retries or RetryPolicy()
+    KEY = "authorization", "Bearer {}"
+    """The header that carries the key, and how."""
+
+    def __init__(
+        self, endpoint: Endpoint, retries: RetryPolicy | None = None, headers: Mapping[str, str] | None = None
+    ) -> None:
+        name, form = self.KEY
+        self._headers = {**(headers or {}), **({name: form.format(endpoint.key)} if endpoint.key else {})}
+        self.endpoint, self._retries = endpoint, retries or RetryPolicy()
         self._client: httpx.AsyncClient | None = None
 
     async def ask(
@@ -125,6 +140,56 @@ class ModelClient:
         if self._client is not None:
             await self._client.aclose()
             self._client = None
+
+
+class Learned(NamedTuple, Generic[H]):
+    """What a refusal has taught: other habits, a remark for the person, and the ability that is `lost` for good."""
+
+    habits: H
+    note: str = ""
+    lost: Ability | None = None
+
+
+class Adaptable(Generic[H]):
+    """One model. What its server refuses of a request's form is learned once and kept in `habits`."""
+
+    def __init__(self, model: str, habits: H, abilities: Abilities) -> None:
+        self.model, self.habits, self._abilities = model, habits, abilities
+
+    @property
+    def supports_vision(self) -> bool:
+        return self.habits.vision
+
+    async def answer(self, request: ModelRequest, habits: H, on_event: OnEvent) -> AssistantMessage:
+        """Ask once in this form. Raises BadRequest for one that is refused."""
+        raise NotImplementedError
+
+    def learn(self, habits: H, words: str, request: ModelRequest) -> Learned[H] | None:
+        """What a refusal in these words teaches; None when it names nothing that could be changed."""
+        raise NotImplementedError
+
+    async def complete(self, request: ModelRequest, on_event: OnEvent) -> AssistantMessage:
+        for _ in range(6):
+            habits = self.habits
+            try:
+                return await self.answer(request, habits, on_event)
+            except BadRequest as error:
+                learned = self.learn(habits, error.words, request)
+                if learned is None:
+                    from nanoclaw.providers.repair import in_words
+
+                    request = in_words(request, error)
+                    continue
+                self.habits = learned.habits
+                if learned.lost:
+                    self._abilities.lacks(learned.lost)
+                is_blind = learned.lost == "sees_images"
+                if is_blind and request.must_see:
+                    raise CannotSee(f"{self.model} cannot see images.") from None
+                note = "cannot see images; they are left out" if is_blind else learned.note
+                if note:
+                    on_event(Notice(f"{self.model} {note}", stays="owner" if is_blind else ""))
+        raise ProviderError(f"{self.model} refuses every form of the request. Choose another model.")
 
 
 async def retried(

@@ -9,16 +9,15 @@ import os
 import re
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from nanoclaw.core.errors import CannotSee, ProviderError, ProviderRefused, ProviderUnavailable
+from nanoclaw.core.errors import ProviderError, ProviderRefused, ProviderUnavailable
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import AssistantMessage, ModelRequest
 from nanoclaw.core.provider import ABLE, Abilities, OnEvent, chat_messages, chat_tools
 from nanoclaw.installation import install_command
 from nanoclaw.providers.chat_answer import ChatAnswer, has_images, kept_of, plain_id
 from nanoclaw.providers.failures import (
-    BadRequest,
     Endpoint,
     effort_is_refused,
     failure,
@@ -26,7 +25,7 @@ from nanoclaw.providers.failures import (
     too_long,
     window_in,
 )
-from nanoclaw.providers.http import RetryPolicy, retried
+from nanoclaw.providers.http import Adaptable, Learned, RetryPolicy, retried
 
 # Read by litellm while it is imported: no look-ups of prices and presets in the network, and no .env of the folder.
 _SETTINGS = {
@@ -39,43 +38,36 @@ _SETTINGS = {
 }
 
 
-class LiteLLM:
+class Habits(NamedTuple):
+    vision: bool
+    refused_efforts: tuple[str, ...] = ()
+
+
+class LiteLLM(Adaptable[Habits]):
     """One model by its litellm name. The endpoint's key and address are passed on when given."""
 
     def __init__(self, endpoint: Endpoint, *, retries: RetryPolicy | None = None, abilities: Abilities = ABLE) -> None:
-        self.model, self._endpoint, self._retries = endpoint.model, endpoint, retries or RetryPolicy()
+        super().__init__(endpoint.model, Habits(abilities.sees_images), abilities)
+        self._endpoint, self._retries = endpoint, retries or RetryPolicy()
         access = {"api_key": endpoint.key, "api_base": endpoint.api_base}
         self._access = {name: value for name, value in access.items() if value}
-        self.supports_vision, self._abilities = abilities.sees_images, abilities
-        self._refused_efforts: set[str] = set()
         self._litellm: Any = None
 
-    async def complete(self, request: ModelRequest, on_event: OnEvent) -> AssistantMessage:
+    async def answer(self, request: ModelRequest, habits: Habits, on_event: OnEvent) -> AssistantMessage:
         await self._load(on_event)
-        try:
-            return await self._ask(request, on_event)
-        except BadRequest as error:
-            if request.effort and effort_is_refused(error.words):
-                self._refused_efforts.add(request.effort)
-                on_event(Notice(f"{self.model} has no effort {request.effort}: it is left out"))
-                return await self._ask(request._replace(effort=""), on_event)
-            if self.supports_vision and has_images(request) and re.search(r"image|vision|modal", error.words, re.I):
-                self.supports_vision = False
-                self._abilities.lacks("sees_images")
-                if request.must_see:
-                    raise CannotSee(f"{self.model} cannot see images.") from None
-                on_event(Notice(f"{self.model} cannot see images; they are left out", stays="owner"))
-                return await self._ask(request, on_event)
-            from nanoclaw.providers.repair import in_words
+        return await retried(self._endpoint, self._retries, lambda show: self._once(request, habits, show), on_event)
 
-            return await self._ask(in_words(request, error), on_event)
+    def learn(self, habits: Habits, words: str, request: ModelRequest) -> Learned[Habits] | None:
+        if request.effort and request.effort not in habits.refused_efforts and effort_is_refused(words):
+            refused = (*habits.refused_efforts, request.effort)
+            return Learned(habits._replace(refused_efforts=refused), f"has no effort {request.effort}: it is left out")
+        if habits.vision and has_images(request) and re.search(r"image|vision|modal", words, re.I):
+            return Learned(habits._replace(vision=False), lost="sees_images")
+        return None
 
     async def aclose(self) -> None:
         if self._litellm is not None:
             await self._litellm.close_litellm_async_clients()
-
-    async def _ask(self, request: ModelRequest, on_event: OnEvent) -> AssistantMessage:
-        return await retried(self._endpoint, self._retries, lambda show: self._once(request, show), on_event)
 
     async def _load(self, on_event: OnEvent) -> None:
         if self._litellm is None:
@@ -87,12 +79,12 @@ class LiteLLM:
                     f"{self.model} needs litellm, which cannot be imported ({error}): {install_command()}"
                 ) from None
 
-    async def _once(self, request: ModelRequest, on_event: OnEvent) -> AssistantMessage:
+    async def _once(self, request: ModelRequest, habits: Habits, on_event: OnEvent) -> AssistantMessage:
         answer = ChatAnswer(on_event, request)
         seconds = request.limits.timeout_seconds
         try:
             async with asyncio.timeout(seconds) as limit:
-                stream = await self._litellm.acompletion(**self._arguments(request))
+                stream = await self._litellm.acompletion(**self._arguments(request, habits))
                 async for chunk in _pieces(stream):
                     answer.feed(chunk)
                     limit.reschedule(asyncio.get_running_loop().time() + seconds)
@@ -107,10 +99,10 @@ class LiteLLM:
             raise ProviderUnavailable(f"{self.model} broke off its answer before the end. Try again.")
         return answer.answer(self.model, {"form": "litellm"})
 
-    def _arguments(self, request: ModelRequest) -> dict[str, Any]:
+    def _arguments(self, request: ModelRequest, habits: Habits) -> dict[str, Any]:
         arguments: dict[str, Any] = {
             "model": self.model,
-            "messages": _messages(request, self.model, self.supports_vision),
+            "messages": _messages(request, self.model, habits.vision),
             "stream": True,
             "stream_options": {"include_usage": True},
             "max_tokens": request.limits.output_tokens,
@@ -120,7 +112,7 @@ class LiteLLM:
             "drop_params": True,
             **self._access,
         }
-        if request.effort and request.effort not in self._refused_efforts:
+        if request.effort and request.effort not in habits.refused_efforts:
             arguments["reasoning_effort"] = request.effort
         if request.tools:
             # without the flag each call with tools imports the mcp package, which litellm does not install

@@ -90,16 +90,10 @@ def check(model: str, api_base: str, *, is_sure: bool = False) -> tuple[str, str
     prefix, name = _split(model, api_base)
     if prefix == "local":
         raise ConfigError(f"model.name {model!r} is the model inside the program: it has no api_base and no key.")
-    if prefix == "anthropic":
-        keys: Sequence[str] = ("ANTHROPIC_API_KEY",)
-    elif service := services().get(prefix):
-        keys = service.keys
-    elif _checked(api_base):
-        keys = ()
-    else:
+    base, service, keys = _place(prefix, api_base)
+    if service is None and prefix != "anthropic":
         _check_prefix(prefix, is_sure)
-        keys = _data()["litellm_keys"].get(prefix, ())
-    return keys[0] if keys and not leads_to_loopback(_checked(api_base)) else "", prefix, name
+    return keys[0] if keys and not leads_to_loopback(base) else "", prefix, name
 
 
 def transcription_for(
@@ -143,22 +137,23 @@ def embeddings_for(model: EmbeddingModel, env: Mapping[str, str] | None = None) 
 def _endpoint(
     model: str, prefix: str, name: str, api_base: str, api_key: str, env: Mapping[str, str]
 ) -> tuple[Endpoint, Service | None]:
-    """The model's endpoint, and the service it belongs to; None behind the adapters of anthropic and litellm."""
-    base, service, keys = _checked(api_base), services().get(prefix), tuple[str, ...]()
-    if prefix == "anthropic":
-        from nanoclaw.providers.anthropic import API_BASE
-
-        base, keys = base or API_BASE, ("ANTHROPIC_API_KEY",)
-    elif service:
-        base, keys = base or service.api_base, service.keys
-    elif base:
-        service, name = Service(base), model
-    else:
-        keys = tuple(_data()["litellm_keys"].get(prefix, ()))
+    """The model's endpoint, and the service it belongs to."""
+    base, service, keys = _place(prefix, api_base)
+    name = model if service and prefix not in services() else name
     endpoint = Endpoint(model, base, name, _key(model, keys, base, api_key, env), keys[0] if keys else "")
     if service and service.hint:
         endpoint = endpoint._replace(hint=service.hint.format(name=name))
     return endpoint, service
+
+
+def _place(prefix: str, api_base: str) -> tuple[str, Service | None, Sequence[str]]:
+    """The address, the service at it (None behind the adapters of anthropic and litellm), variables of its key."""
+    base, service = _checked(api_base), services().get(prefix)
+    if prefix == "anthropic":
+        return base or "https://api.anthropic.com", None, ("ANTHROPIC_API_KEY",)
+    if service:
+        return base or service.api_base, service, service.keys
+    return base, Service(base) if base else None, () if base else _data()["litellm_keys"].get(prefix, ())
 
 
 def _split(model: str, api_base: str) -> tuple[str, str]:

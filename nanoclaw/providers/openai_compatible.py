@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
-from nanoclaw.core.errors import CannotSee, ProviderError, ProviderUnavailable
 from nanoclaw.core.events import Notice, ReasoningDelta, TextDelta
 from nanoclaw.core.messages import AssistantMessage, Message, ModelRequest
-from nanoclaw.core.provider import ABLE, Abilities, Ability, ChatForm, OnEvent, chat_tools, system_message, whole
+from nanoclaw.core.provider import ABLE, Abilities, ChatForm, OnEvent, chat_tools, system_message, whole
 from nanoclaw.providers.chat_answer import ChatAnswer, digest, has_images, kept_of, plain_id
-from nanoclaw.providers.failures import (
-    MISFORMED,
-    BadRequest,
-    Endpoint,
-    effort_is_refused,
-    too_long,
-    unknown_form,
+from nanoclaw.providers.failures import Endpoint, effort_is_refused, too_long
+from nanoclaw.providers.http import (
+    Adaptable,
+    HttpReply,
+    Learned,
+    ModelClient,
+    RetryPolicy,
+    dump,
+    messages_json,
+    object_json,
 )
-from nanoclaw.providers.http import HttpReply, ModelClient, RetryPolicy, dump, messages_json, object_json
 
 Echo = Literal["", "reasoning_content", "reasoning_details"]
 ToolMode = Literal["native", "json"]
@@ -46,7 +47,7 @@ class Dialect(NamedTuple):
     refused_efforts: tuple[str, ...] = ()
 
 
-class OpenAICompatible(ModelClient):
+class OpenAICompatible(Adaptable[Dialect], ModelClient):
     """One model behind a chat completions endpoint."""
 
     def __init__(
@@ -57,45 +58,28 @@ class OpenAICompatible(ModelClient):
         retries: RetryPolicy | None = None,
         abilities: Abilities = ABLE,
     ) -> None:
-        self.model, self._wire_model = endpoint.model, endpoint.wire_model or endpoint.model
         dialect = dialect or Dialect()
-        self._dialect, self._abilities = _without_refused(dialect, abilities), abilities
-        headers = {"authorization": f"Bearer {endpoint.key}"} if endpoint.key else {}
-        super().__init__(endpoint._replace(path="/chat/completions"), headers, retries)
+        dialect = dialect._replace(  # without what was refused before
+            vision=dialect.vision and abilities.sees_images,
+            tool_mode=dialect.tool_mode if abilities.calls_tools else "json",
+            schema=dialect.schema and abilities.takes_schema,
+        )
+        Adaptable.__init__(self, endpoint.model, dialect, abilities)
+        ModelClient.__init__(self, endpoint._replace(path="/chat/completions"), retries)
 
-    @property
-    def supports_vision(self) -> bool:
-        return self._dialect.vision
+    async def answer(self, request: ModelRequest, habits: Dialect, on_event: OnEvent) -> AssistantMessage:
+        read = _read_json_mode if habits.tool_mode == "json" else _read
+        reading = partial(read, self.model, request)
+        answer = await self.ask(self._body(request, habits), request.limits.timeout_seconds, reading, on_event)
+        await self._check_length(request, answer, on_event)
+        return answer
 
-    async def complete(self, request: ModelRequest, on_event: OnEvent) -> AssistantMessage:
-        for _ in range(6):
-            dialect = self._dialect
-            body = self._body(request, dialect)
-            read = _reader(self.model, request, dialect)
-            try:
-                answer: AssistantMessage = await self.ask(body, request.limits.timeout_seconds, read, on_event)
-                await self._check_length(request, answer, on_event)
-                return answer
-            except BadRequest as error:
-                learned = learn(dialect, error.words, request)
-                if learned is None:
-                    from nanoclaw.providers.repair import in_words
-
-                    request = in_words(request, error)
-                    continue
-                self._dialect, note = learned
-                for ability in _refused(dialect, self._dialect):
-                    self._abilities.lacks(ability)
-                is_blind = dialect.vision and not self._dialect.vision
-                if is_blind and request.must_see:
-                    raise CannotSee(f"{self.model} cannot see images.") from None
-                if note:
-                    on_event(Notice(f"{self.model} {note}", stays="owner" if is_blind else ""))
-        raise ProviderError(f"{self.model} refuses every form of the request. Choose another model.")
+    def learn(self, habits: Dialect, words: str, request: ModelRequest) -> Learned[Dialect] | None:
+        return _learn(habits, words.lower(), request)
 
     async def _check_length(self, request: ModelRequest, answer: AssistantMessage, on_event: OnEvent) -> None:
         """Raises ContextTooLong if the server read only a part, and answered as if that had been all."""
-        if not self._dialect.cuts or not answer.usage:
+        if not self.habits.cuts or not answer.usage:
             return
         from nanoclaw.providers.prices import served_window, was_cut
 
@@ -110,7 +94,7 @@ class OpenAICompatible(ModelClient):
                 raise too_long(self.model, said, window)
 
     def _body(self, request: ModelRequest, dialect: Dialect) -> bytes:
-        before: dict[str, Any] = {"model": self._wire_model}
+        before: dict[str, Any] = {"model": self.endpoint.wire_model or self.model}
         after: dict[str, Any] = {"stream": True}
         if dialect.usage_option:
             after["stream_options"] = {"include_usage": True}
@@ -173,64 +157,44 @@ def _in_turn(last: dict[str, Any], message: dict[str, Any]) -> list[dict[str, An
     return [last, message]
 
 
-def learn(dialect: Dialect, words: str, request: ModelRequest) -> tuple[Dialect, str] | None:
-    """The dialect after a 400, and a remark for the person; None when the words name nothing we can change."""
-    said = words.lower()
+def _learn(dialect: Dialect, said: str, request: ModelRequest) -> Learned[Dialect] | None:
     if dialect.usage_option and "stream_options" in said:
-        return dialect._replace(usage_option=False), ""
+        return Learned(dialect._replace(usage_option=False))
     if dialect.limit_field and re.search(r"max_(completion_)?tokens", said):
-        return dialect._replace(limit_field=_other_limit(dialect.limit_field, said)), ""
+        return Learned(dialect._replace(limit_field=_other_limit(dialect.limit_field, said)))
     if request.effort and request.effort not in dialect.refused_efforts and effort_is_refused(said):
         refused = (*dialect.refused_efforts, request.effort)
-        return dialect._replace(refused_efforts=refused), f"has no effort {request.effort}: it is left out"
+        return Learned(dialect._replace(refused_efforts=refused), f"has no effort {request.effort}: it is left out")
     if "reasoning_content" in said and (dialect.echo != "reasoning_content" or not dialect.echo_always):
         wanted = not re.search(r"unsupported|not supported|unexpected|extra|unknown|unrecognized|not permitted", said)
         if wanted or dialect.echo:
-            return dialect._replace(echo="reasoning_content" if wanted else "", echo_always=wanted), ""
+            return Learned(dialect._replace(echo="reasoning_content" if wanted else "", echo_always=wanted))
     if dialect.system_role and re.search(r"system (role|message)\w* (is |are )?not supported|system role", said):
-        return dialect._replace(system_role=False), ""
+        return Learned(dialect._replace(system_role=False))
     if not dialect.strict_roles and re.search(r"alternat|consecutive|roles? must|unexpected role", said):
-        return dialect._replace(strict_roles=True), ""
+        return Learned(dialect._replace(strict_roles=True))
     if not dialect.short_call_ids and "length of 9" in said:
-        return dialect._replace(short_call_ids=True), ""
+        return Learned(dialect._replace(short_call_ids=True))
     if (
         dialect.vision
         and has_images(request)
         and re.search(r"image|vision|multi-?modal|mmproj|expected a string", said)
     ):
-        return dialect._replace(vision=False), "cannot see images; they are left out"
+        return Learned(dialect._replace(vision=False), lost="sees_images")
     if (
         dialect.tool_mode == "native"
         and request.tools
         and re.search(r"(not support|that support) (tool|function)|--jinja", said)
     ):
-        return dialect._replace(tool_mode="json"), "cannot call tools by itself; it is asked for JSON instead"
+        note = "cannot call tools by itself; it is asked for JSON instead"
+        return Learned(dialect._replace(tool_mode="json"), note, "calls_tools")
     if (
         dialect.tool_mode == "json"
         and dialect.schema
         and re.search(r"response_format|json_schema|schema|grammar", said)
     ):
-        return dialect._replace(schema=False), ""
+        return Learned(dialect._replace(schema=False), lost="takes_schema")
     return None
-
-
-def _without_refused(dialect: Dialect, abilities: Abilities) -> Dialect:
-    """A dialect without what was refused before."""
-    return dialect._replace(
-        vision=dialect.vision and abilities.sees_images,
-        tool_mode=dialect.tool_mode if abilities.calls_tools else "json",
-        schema=dialect.schema and abilities.takes_schema,
-    )
-
-
-def _refused(old: Dialect, new: Dialect) -> Iterator[Ability]:
-    """The abilities that the server has turned out to lack."""
-    if old.vision and not new.vision:
-        yield "sees_images"
-    if old.tool_mode != new.tool_mode:
-        yield "calls_tools"
-    if old.schema and not new.schema:
-        yield "takes_schema"
 
 
 def _other_limit(field: LimitField, said: str) -> LimitField:
@@ -241,33 +205,8 @@ def _other_limit(field: LimitField, said: str) -> LimitField:
     return "max_tokens" if unknown and field == "max_completion_tokens" else ""
 
 
-def _reader(model: str, request: ModelRequest, dialect: Dialect) -> Callable[[HttpReply, OnEvent], Any]:
-    async def read(reply: HttpReply, on_event: OnEvent) -> AssistantMessage:
-        if dialect.tool_mode == "json":
-            return await _read_json_mode(reply, model, on_event)
-        answer = ChatAnswer(on_event, request)
-        await _feed(answer, reply, model)
-        return answer.answer(model, {"form": "openai"})
-
-    return read
-
-
-async def _feed(answer: ChatAnswer, reply: HttpReply, model: str) -> None:
-    try:
-        async for chunk in reply.events():
-            answer.feed(chunk)
-        await reply.drain()
-    except ProviderUnavailable:
-        if not answer.complete:
-            raise
-    except MISFORMED as error:
-        raise unknown_form(model, error) from None
-    if answer.finish in ("error", "network_error", "insufficient_system_resource"):
-        raise ProviderUnavailable(f"{model} failed in mid-answer ({answer.finish}). Try again later.")
-    if not answer.heard and not answer.done:
-        raise ProviderError(f"{model} sent something that is not an answer. Check model.api_base in config.toml.")
-    if not answer.complete:
-        raise reply.cut()
+async def _read(model: str, request: ModelRequest, reply: HttpReply, on_event: OnEvent) -> AssistantMessage:
+    return await ChatAnswer(on_event, request).read(reply, model, {"form": "openai"})
 
 
 def _json_mode(request: ModelRequest, has_schema: bool) -> dict[str, Any]:
@@ -278,7 +217,7 @@ def _json_mode(request: ModelRequest, has_schema: bool) -> dict[str, Any]:
     return {**form, "messages": json_messages(request), "temperature": 0}
 
 
-async def _read_json_mode(reply: HttpReply, model: str, on_event: OnEvent) -> AssistantMessage:
+async def _read_json_mode(model: str, request: ModelRequest, reply: HttpReply, on_event: OnEvent) -> AssistantMessage:
     from nanoclaw.providers.json_tools import ReplyReader, read_reply
 
     reader = ReplyReader()
@@ -289,9 +228,7 @@ async def _read_json_mode(reply: HttpReply, model: str, on_event: OnEvent) -> As
         elif isinstance(event, TextDelta) and (words := reader.feed(event.text)):
             on_event(TextDelta(whole(words)))
 
-    answer = ChatAnswer(show)
-    await _feed(answer, reply, model)
-    raw = answer.answer(model)
+    raw = await ChatAnswer(show).read(reply, model)
     said = read_reply(raw.text)
     finish = "tool_calls" if said.calls and raw.finish == "stop" else raw.finish
     return raw._replace(text=said.text, tool_calls=said.calls, finish=finish)

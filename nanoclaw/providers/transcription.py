@@ -40,9 +40,7 @@ class Transcription:
         except (httpx.InvalidURL, UnicodeError) as error:
             raise ProviderError(f"{self._endpoint.url!r} is not an address ({error}). Check model.api_base.") from None
         headers = {"accept": "application/json", "content-type": sent.headers["content-type"]}
-        if self._endpoint.key:
-            headers["authorization"] = f"Bearer {self._endpoint.key}"
-        async with aclosing(ModelClient(self._endpoint, headers, None)) as client:
+        async with aclosing(ModelClient(self._endpoint, headers=headers)) as client:
             return await client.ask(sent.read(), SECONDS, self._words)
 
     async def _words(self, reply: HttpReply, on_event: object) -> str:

@@ -22,7 +22,7 @@ EXAMPLES = examples(__file__, "names.jsonl")
 
 def wire(provider: Any) -> tuple[str, str]:
     """The address of a provider's requests, and the model's name there."""
-    return provider.endpoint.url, provider._wire_model
+    return provider.endpoint.url, provider.endpoint.wire_model
 
 
 @pytest.mark.parametrize(("model", "url", "name"), EXAMPLES["a prefix chooses the endpoint"])

@@ -24,8 +24,8 @@ from nanoclaw.core.messages import (
     Usage,
     UserMessage,
 )
-from nanoclaw.providers import anthropic, openai_compatible
-from nanoclaw.providers.chat_answer import FILTERED
+from nanoclaw.providers import anthropic
+from nanoclaw.providers.chat_answer import FILTERED, ChatAnswer
 from nanoclaw.providers.failures import Endpoint
 from nanoclaw.providers.http import HttpReply
 from nanoclaw.providers.openai_compatible import Dialect, OpenAICompatible
@@ -534,17 +534,13 @@ _JSON = st.recursive(
 
 @given(st.lists(st.dictionaries(st.sampled_from(_FIELDS), _JSON, max_size=4), max_size=4))
 def test_whatever_a_server_invents_is_an_answer_or_a_sentence(chunks: list[dict[str, Any]]) -> None:
-    for model, make_reader in (("openai/x", openai_compatible._reader), ("anthropic/x", anthropic_reader)):
+    for model, answer_to in (("openai/x", ChatAnswer), ("anthropic/x", anthropic._Answer)):
         data = b"".join(b"data: " + json.dumps(chunk).encode() + b"\n\n" for chunk in chunks)
         reply = HttpReply(Endpoint(model, "http://127.0.0.1/"), httpx.Response(200, content=data), 1.0)
         with contextlib.suppress(ProviderError):
-            answer = asyncio.run(make_reader(model, request(), Dialect())(reply, Heard()))
+            answer = asyncio.run(answer_to(Heard()).read(reply, model))
             assert isinstance(answer, AssistantMessage)
             (answer.text + answer.opaque + "".join(call.arguments for call in answer.tool_calls)).encode()
-
-
-def anthropic_reader(model: str, asked: ModelRequest, dialect: Dialect) -> Any:
-    return lambda reply, on_event: anthropic._read(reply, model, on_event)
 
 
 def test_one_endless_event_is_cut_off(server: ModelServer, error_of: Fail, monkeypatch: pytest.MonkeyPatch) -> None:

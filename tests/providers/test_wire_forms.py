@@ -65,15 +65,16 @@ def chat(name: str, **changes: Any) -> Form:
     """The body that the provider of this name would send."""
     provider = provider_for(name, "", "key")
     assert isinstance(provider, OpenAICompatible)
-    dialect: Dialect = provider._dialect._replace(**changes)
+    dialect: Dialect = provider.habits._replace(**changes)
     return lambda asked: list(json.loads(provider._body(asked, dialect))["messages"])
 
 
+AZURE = LiteLLM(Endpoint("azure/x"))
 ANTHROPIC = Anthropic(Endpoint("anthropic/x", key="k"))
 
 
 def messages_api(asked: ModelRequest) -> list[dict[str, Any]]:
-    return list(json.loads(ANTHROPIC._body(asked))["messages"])
+    return list(json.loads(ANTHROPIC._body(asked, ANTHROPIC.habits))["messages"])
 
 
 def json_mode(asked: ModelRequest) -> list[dict[str, Any]]:
@@ -94,7 +95,7 @@ FORMS: dict[str, tuple[Form, Callable[[list[dict[str, Any]]], None]]] = {
     "no system": (chat("llamacpp/x", system_role=False), validators.strict_template),
     "anthropic": (messages_api, validators.anthropic),
     "json": (json_mode, validators.plain_template),
-    "azure": (lambda asked: LiteLLM(Endpoint("azure/x"))._arguments(asked)["messages"], validators.openai),
+    "azure": (lambda asked: AZURE._arguments(asked, AZURE.habits)["messages"], validators.openai),
     "words, blind": (in_words(chat("llamacpp/x", strict_roles=True, vision=False)), validators.plain_template),
     "words, anthropic": (in_words(messages_api), validators.anthropic),
 }
