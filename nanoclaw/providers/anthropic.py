@@ -28,7 +28,7 @@ from nanoclaw.providers.failures import Endpoint
 from nanoclaw.providers.http import (
     Adaptable,
     HttpReply,
-    Learned,
+    Lesson,
     ModelClient,
     RetryPolicy,
     messages_json,
@@ -46,7 +46,7 @@ _BUDGETS = {"minimal": 1024, "low": 1024, "medium": 2048, "high": 4096, "xhigh":
 _THINKING = ("thinking", "redacted_thinking")
 
 
-class Habits(NamedTuple):
+class AnthropicHabits(NamedTuple):
     """Peculiarities of a model: each refusal is learned once and kept."""
 
     vision: bool = True
@@ -56,7 +56,7 @@ class Habits(NamedTuple):
     """The way to tell it the effort: by name, as tokens to think in, or none."""
 
 
-class Anthropic(Adaptable[Habits], ModelClient):
+class Anthropic(Adaptable[AnthropicHabits], ModelClient):
     """One model behind the Messages API."""
 
     KEY = "x-api-key", "{}"
@@ -65,17 +65,17 @@ class Anthropic(Adaptable[Habits], ModelClient):
         base = endpoint.api_base.rstrip("/").removesuffix("/v1")
         variable = endpoint.key_variable or "ANTHROPIC_API_KEY"
         endpoint = endpoint._replace(api_base=base, key_variable=variable, path="/v1/messages")
-        Adaptable.__init__(self, endpoint.model, Habits(vision=abilities.sees_images), abilities)
+        Adaptable.__init__(self, endpoint.model, AnthropicHabits(vision=abilities.sees_images), abilities)
         ModelClient.__init__(self, endpoint, retries, {"anthropic-version": VERSION})
 
-    async def answer(self, request: ModelRequest, habits: Habits, on_event: OnEvent) -> AssistantMessage:
+    async def answer(self, request: ModelRequest, habits: AnthropicHabits, on_event: OnEvent) -> AssistantMessage:
         reading = partial(_read, self.model)
         return await self.ask(self._body(request, habits), request.limits.timeout_seconds, reading, on_event)
 
-    def learn(self, habits: Habits, words: str, request: ModelRequest) -> Learned[Habits] | None:
+    def learn(self, habits: AnthropicHabits, words: str, request: ModelRequest) -> Lesson[AnthropicHabits] | None:
         return _learn(habits, words.lower(), request)
 
-    def _body(self, request: ModelRequest, habits: Habits) -> bytes:
+    def _body(self, request: ModelRequest, habits: AnthropicHabits) -> bytes:
         name = self.endpoint.wire_model or self.model.removeprefix("anthropic/")
         body: dict[str, Any] = {"model": name}
         if request.tools:
@@ -211,18 +211,18 @@ def _wire_tool(tool: ToolSpec) -> dict[str, Any]:
     return {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
 
 
-def _learn(habits: Habits, said: str, request: ModelRequest) -> Learned[Habits] | None:
+def _learn(habits: AnthropicHabits, said: str, request: ModelRequest) -> Lesson[AnthropicHabits] | None:
     if limit := re.search(r"max_tokens:? \d+ > (\d+)", said):
-        return Learned(habits._replace(output_tokens=int(limit[1])))
+        return Lesson(habits._replace(output_tokens=int(limit[1])))
     asks_effort = habits.effort and request.effort in _BUDGETS and "signature" not in said
     if asks_effort and re.search(r"thinking|effort|output_config", said):
         if habits.effort == "named" and re.search(r"adaptive|effort|output_config", said):
-            return Learned(habits._replace(effort="budget"))
-        return Learned(habits._replace(effort=""), "has no effort setting: it is left out")
+            return Lesson(habits._replace(effort="budget"))
+        return Lesson(habits._replace(effort=""), "has no effort setting: it is left out")
     if habits.echo and "signature" in said:
-        return Learned(habits._replace(echo=False))
+        return Lesson(habits._replace(echo=False))
     if habits.vision and has_images(request) and "image" in said:
-        return Learned(habits._replace(vision=False), lost="sees_images")
+        return Lesson(habits._replace(vision=False), lost="sees_images")
     return None
 
 

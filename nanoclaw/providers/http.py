@@ -46,12 +46,12 @@ ANSWER_LIMIT = 64 * 2**20
 T = TypeVar("T")
 
 
-class Habits(Protocol):
+class _Habits(Protocol):
     @property
     def vision(self) -> bool: ...
 
 
-H = TypeVar("H", bound=Habits)
+H = TypeVar("H", bound=_Habits)
 Sleep = Callable[[float], Awaitable[None]]
 
 
@@ -142,8 +142,8 @@ class ModelClient:
             self._client = None
 
 
-class Learned(NamedTuple, Generic[H]):
-    """What a refusal has taught: other habits, a remark for the person, and the ability that is `lost` for good."""
+class Lesson(NamedTuple, Generic[H]):
+    """Result of a refusal: other habits, a remark for the person, and the ability that is `lost` for good."""
 
     habits: H
     note: str = ""
@@ -164,8 +164,8 @@ class Adaptable(Generic[H]):
         """Ask once in this form. Raises BadRequest for one that is refused."""
         raise NotImplementedError
 
-    def learn(self, habits: H, words: str, request: ModelRequest) -> Learned[H] | None:
-        """What a refusal in these words teaches; None when it names nothing that could be changed."""
+    def learn(self, habits: H, words: str, request: ModelRequest) -> Lesson[H] | None:
+        """Learn from a refusal in these words; None when they name nothing that could be changed."""
         raise NotImplementedError
 
     async def complete(self, request: ModelRequest, on_event: OnEvent) -> AssistantMessage:

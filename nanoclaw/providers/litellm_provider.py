@@ -25,7 +25,7 @@ from nanoclaw.providers.failures import (
     too_long,
     window_in,
 )
-from nanoclaw.providers.http import Adaptable, Learned, RetryPolicy, retried
+from nanoclaw.providers.http import Adaptable, Lesson, RetryPolicy, retried
 
 # Read by litellm while it is imported: no look-ups of prices and presets in the network, and no .env of the folder.
 _SETTINGS = {
@@ -38,31 +38,31 @@ _SETTINGS = {
 }
 
 
-class Habits(NamedTuple):
+class LiteLLMHabits(NamedTuple):
     vision: bool
     refused_efforts: tuple[str, ...] = ()
 
 
-class LiteLLM(Adaptable[Habits]):
+class LiteLLM(Adaptable[LiteLLMHabits]):
     """One model by its litellm name. The endpoint's key and address are passed on when given."""
 
     def __init__(self, endpoint: Endpoint, *, retries: RetryPolicy | None = None, abilities: Abilities = ABLE) -> None:
-        super().__init__(endpoint.model, Habits(abilities.sees_images), abilities)
+        super().__init__(endpoint.model, LiteLLMHabits(abilities.sees_images), abilities)
         self._endpoint, self._retries = endpoint, retries or RetryPolicy()
         access = {"api_key": endpoint.key, "api_base": endpoint.api_base}
         self._access = {name: value for name, value in access.items() if value}
         self._litellm: Any = None
 
-    async def answer(self, request: ModelRequest, habits: Habits, on_event: OnEvent) -> AssistantMessage:
+    async def answer(self, request: ModelRequest, habits: LiteLLMHabits, on_event: OnEvent) -> AssistantMessage:
         await self._load(on_event)
         return await retried(self._endpoint, self._retries, lambda show: self._once(request, habits, show), on_event)
 
-    def learn(self, habits: Habits, words: str, request: ModelRequest) -> Learned[Habits] | None:
+    def learn(self, habits: LiteLLMHabits, words: str, request: ModelRequest) -> Lesson[LiteLLMHabits] | None:
         if request.effort and request.effort not in habits.refused_efforts and effort_is_refused(words):
             refused = (*habits.refused_efforts, request.effort)
-            return Learned(habits._replace(refused_efforts=refused), f"has no effort {request.effort}: it is left out")
+            return Lesson(habits._replace(refused_efforts=refused), f"has no effort {request.effort}: it is left out")
         if habits.vision and has_images(request) and re.search(r"image|vision|modal", words, re.I):
-            return Learned(habits._replace(vision=False), lost="sees_images")
+            return Lesson(habits._replace(vision=False), lost="sees_images")
         return None
 
     async def aclose(self) -> None:
@@ -79,7 +79,7 @@ class LiteLLM(Adaptable[Habits]):
                     f"{self.model} needs litellm, which cannot be imported ({error}): {install_command()}"
                 ) from None
 
-    async def _once(self, request: ModelRequest, habits: Habits, on_event: OnEvent) -> AssistantMessage:
+    async def _once(self, request: ModelRequest, habits: LiteLLMHabits, on_event: OnEvent) -> AssistantMessage:
         answer = ChatAnswer(on_event, request)
         seconds = request.limits.timeout_seconds
         try:
@@ -99,7 +99,7 @@ class LiteLLM(Adaptable[Habits]):
             raise ProviderUnavailable(f"{self.model} broke off its answer before the end. Try again.")
         return answer.answer(self.model, {"form": "litellm"})
 
-    def _arguments(self, request: ModelRequest, habits: Habits) -> dict[str, Any]:
+    def _arguments(self, request: ModelRequest, habits: LiteLLMHabits) -> dict[str, Any]:
         arguments: dict[str, Any] = {
             "model": self.model,
             "messages": _messages(request, self.model, habits.vision),

@@ -15,7 +15,7 @@ from nanoclaw.providers.failures import Endpoint, effort_is_refused, too_long
 from nanoclaw.providers.http import (
     Adaptable,
     HttpReply,
-    Learned,
+    Lesson,
     ModelClient,
     RetryPolicy,
     dump,
@@ -74,7 +74,7 @@ class OpenAICompatible(Adaptable[Dialect], ModelClient):
         await self._check_length(request, answer, on_event)
         return answer
 
-    def learn(self, habits: Dialect, words: str, request: ModelRequest) -> Learned[Dialect] | None:
+    def learn(self, habits: Dialect, words: str, request: ModelRequest) -> Lesson[Dialect] | None:
         return _learn(habits, words.lower(), request)
 
     async def _check_length(self, request: ModelRequest, answer: AssistantMessage, on_event: OnEvent) -> None:
@@ -157,43 +157,43 @@ def _in_turn(last: dict[str, Any], message: dict[str, Any]) -> list[dict[str, An
     return [last, message]
 
 
-def _learn(dialect: Dialect, said: str, request: ModelRequest) -> Learned[Dialect] | None:
+def _learn(dialect: Dialect, said: str, request: ModelRequest) -> Lesson[Dialect] | None:
     if dialect.usage_option and "stream_options" in said:
-        return Learned(dialect._replace(usage_option=False))
+        return Lesson(dialect._replace(usage_option=False))
     if dialect.limit_field and re.search(r"max_(completion_)?tokens", said):
-        return Learned(dialect._replace(limit_field=_other_limit(dialect.limit_field, said)))
+        return Lesson(dialect._replace(limit_field=_other_limit(dialect.limit_field, said)))
     if request.effort and request.effort not in dialect.refused_efforts and effort_is_refused(said):
         refused = (*dialect.refused_efforts, request.effort)
-        return Learned(dialect._replace(refused_efforts=refused), f"has no effort {request.effort}: it is left out")
+        return Lesson(dialect._replace(refused_efforts=refused), f"has no effort {request.effort}: it is left out")
     if "reasoning_content" in said and (dialect.echo != "reasoning_content" or not dialect.echo_always):
         wanted = not re.search(r"unsupported|not supported|unexpected|extra|unknown|unrecognized|not permitted", said)
         if wanted or dialect.echo:
-            return Learned(dialect._replace(echo="reasoning_content" if wanted else "", echo_always=wanted))
+            return Lesson(dialect._replace(echo="reasoning_content" if wanted else "", echo_always=wanted))
     if dialect.system_role and re.search(r"system (role|message)\w* (is |are )?not supported|system role", said):
-        return Learned(dialect._replace(system_role=False))
+        return Lesson(dialect._replace(system_role=False))
     if not dialect.strict_roles and re.search(r"alternat|consecutive|roles? must|unexpected role", said):
-        return Learned(dialect._replace(strict_roles=True))
+        return Lesson(dialect._replace(strict_roles=True))
     if not dialect.short_call_ids and "length of 9" in said:
-        return Learned(dialect._replace(short_call_ids=True))
+        return Lesson(dialect._replace(short_call_ids=True))
     if (
         dialect.vision
         and has_images(request)
         and re.search(r"image|vision|multi-?modal|mmproj|expected a string", said)
     ):
-        return Learned(dialect._replace(vision=False), lost="sees_images")
+        return Lesson(dialect._replace(vision=False), lost="sees_images")
     if (
         dialect.tool_mode == "native"
         and request.tools
         and re.search(r"(not support|that support) (tool|function)|--jinja", said)
     ):
         note = "cannot call tools by itself; it is asked for JSON instead"
-        return Learned(dialect._replace(tool_mode="json"), note, "calls_tools")
+        return Lesson(dialect._replace(tool_mode="json"), note, "calls_tools")
     if (
         dialect.tool_mode == "json"
         and dialect.schema
         and re.search(r"response_format|json_schema|schema|grammar", said)
     ):
-        return Learned(dialect._replace(schema=False), lost="takes_schema")
+        return Lesson(dialect._replace(schema=False), lost="takes_schema")
     return None
 
 

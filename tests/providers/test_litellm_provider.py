@@ -19,7 +19,7 @@ from nanoclaw.core.messages import (
     UserMessage,
 )
 from nanoclaw.providers.failures import Endpoint
-from nanoclaw.providers.litellm_provider import Habits, LiteLLM
+from nanoclaw.providers.litellm_provider import LiteLLM, LiteLLMHabits
 from nanoclaw.providers.names import provider_for, services
 from tests.model_server import ModelServer, Scripted, call_delta, delta, events, failing, says
 from tests.providers import conftest, test_repair, validators
@@ -131,7 +131,7 @@ def test_the_effort_is_sent_and_an_answer_comes_without_it_where_it_is_refused(
 @example(history=(UserMessage("x", NOW), AssistantMessage("", NOW, (ToolCall("", "f", "{}"),) * 3)))
 def test_any_history_is_legal_for_gemini(history: tuple[Message, ...]) -> None:
     """As litellm makes it of what we hand over."""
-    messages = LiteLLM(Endpoint("gemini/gemini-2.5-flash"))._arguments(asking(history), Habits(True))["messages"]
+    messages = LiteLLM(Endpoint("gemini/gemini-2.5-flash"))._arguments(asking(history), LiteLLMHabits(True))["messages"]
     validators.gemini(gemini_contents(messages))
 
 
