@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from nanoclaw.providers.around import LocalQueue
     from nanoclaw.providers.embeddings import BundledEmbeddings, Embeddings
     from nanoclaw.providers.failover import Failover
-    from nanoclaw.providers.listing import KnownFacts
     from nanoclaw.providers.transcription import Transcribe
     from nanoclaw.start.config import Config
     from nanoclaw.start.model_facts import ModelFacts
@@ -45,7 +44,7 @@ class ConfiguredModels:
     ) -> None:
         """`model` stands where a conversation has chosen none, and everywhere when `forced`; '' is none. `makers` make
         the providers of each prefix, that of '' those of any other."""
-        self._config, self._model, self._forced, self._facts = config, model, forced, facts
+        self.config, self._model, self._forced, self._facts = config, model, forced, facts
         self._makers = makers or {}
         self.place_of, self.abilities = partial(place_of, config), facts.abilities
         self.has_own, self.effort_of = config.purposes.has_own, config.purposes.effort_of
@@ -58,7 +57,7 @@ class ConfiguredModels:
 
     def of(self, model: str, purpose: str = "", wait: float = 0.0) -> Provider:
         """Raises ConfigError for a model that cannot be used at present. '' is the configured one."""
-        made, purposes = self._for(model, purpose), self._config.purposes
+        made, purposes = self._for(model, purpose), self.config.purposes
         if purpose != "pictures" and purposes.of("pictures").name:
             from nanoclaw.providers.around import Eyes
 
@@ -70,16 +69,16 @@ class ConfiguredModels:
         return made
 
     def _for(self, model: str, purpose: str) -> Provider:
-        resolve = self._config.purposes.resolve
+        resolve = self.config.purposes.resolve
         name = resolve(self._model if self._forced else model or self._model)
-        own = self._config.purposes.of("" if self._forced else purpose)
+        own = self.config.purposes.of("" if self._forced else purpose)
         names = dict.fromkeys(filter(None, (own.name, *own.fallback, name)))
         if not names:
-            raise ConfigError(_no_model(self._config))
+            raise ConfigError(_no_model(self.config))
         if not own.name:
             self._alone(name)  # made at once, so that what is wrong with it is told
         if not self._forced:
-            names |= dict.fromkeys(self._config.model.fallback)
+            names |= dict.fromkeys(self.config.model.fallback)
         if len(names) == 1:
             return self._alone(*names)
         key = (purpose if own.name else "", *names)
@@ -87,17 +86,17 @@ class ConfiguredModels:
             from nanoclaw.providers.failover import Failover
 
             candidates = [(name, partial(self._alone, name)) for name in names]
-            self._failovers[key] = Failover(candidates, about=self._config.purposes.in_words(key[0]))
+            self._failovers[key] = Failover(candidates, about=self.config.purposes.in_words(key[0]))
         return self._failovers[key]
 
     def troubles(self) -> dict[str, str]:
         """By purpose why its own model cannot answer at present."""
         found = {}
-        for purpose, own in self._config.purposes.models.items():
+        for purpose, own in self.config.purposes.models.items():
             if own.name:
                 try:
                     if purpose == "transcription":
-                        transcription_of(self._config, own.name)
+                        transcription_of(self.config, own.name)
                     else:
                         self._alone(own.name)
                 except NanoclawError as error:
@@ -117,50 +116,51 @@ class ConfiguredModels:
         """All that is known of models, without asking anybody. Raises ConfigError."""
         from nanoclaw.providers.listing import listing
 
-        means = self._means(chosen)
-        window = f" ({words})" if means.chosen and (words := self.window_in_words(means.chosen)) else ""
-        name = means.chosen or "chosen at each start"
-        return listing(means, f"Model: {name}{window}. Choose another with /model provider/name, or /model ALIAS.")
+        chosen = self.chosen(chosen)
+        window = f" ({words})" if chosen and (words := self.window_in_words(chosen)) else ""
+        name = chosen or "chosen at each start"
+        first = f"Model: {name}{window}. Choose another with /model provider/name, or /model ALIAS."
+        return listing(self, chosen, first)
 
     def choose(self, wanted: str) -> tuple[str, str]:
         """The model that a person means, and a remark about a name that may be misspelt. Raises ConfigError."""
         from nanoclaw.providers import listing
 
-        name = self._config.purposes.resolve(wanted)
+        name = self.config.purposes.resolve(wanted)
         try:
             self.of(name)
-            return name, listing.misspelt(self._means(""), name)
+            return name, listing.misspelt(self, name)
         except ConfigError as error:
-            near = [one for one in listing.near(self._means(""), wanted) if f"'{one}'" not in str(error)]
+            near = [one for one in listing.near(self, wanted) if f"'{one}'" not in str(error)]
             if not near:
                 raise
             raise ConfigError(f"{error} Similar: {', '.join(near)}.") from None
 
-    def _means(self, chosen: str) -> KnownFacts:
-        from nanoclaw.providers.listing import KnownFacts
+    def chosen(self, name: str) -> str:
+        """The model of a conversation that has chosen this one, '' for none."""
+        return self.config.purposes.resolve(name) or self._model or self.config.model.name
 
-        chosen = self._config.purposes.resolve(chosen) or self._model or self._config.model.name
-        is_here = partial(is_on_this_machine, self._config)
-        return KnownFacts(
-            self._config, chosen, self.window_of, is_here, self.troubles(), frozenset(filter(None, self._makers))
-        )
+    @property
+    def brought(self) -> frozenset[str]:
+        """Prefixes that plugins serve."""
+        return frozenset(filter(None, self._makers))
 
     def window_of(self, model: str) -> int | None:
         """The context window of a model, as the config says, was learned or is known. The model inside this process
         has its own short prompt and takes of a conversation as much as fits."""
         from nanoclaw.providers import prices
 
-        learned, said = self._facts.window(model), self._config.model.window_tokens
+        learned, said = self._facts.window(model), self.config.model.window_tokens
         if self._is_set(model):  # what a server refuses is too long whatever the config says
             return min(said, learned or said)
-        return None if model.startswith(LOCAL) else learned or prices.window_of(model)
+        return None if model.startswith(LOCAL) else learned or prices.window(model)
 
     def window_in_words(self, model: str) -> str:
         """'' if unknown it."""
         tokens = self.window_of(model)
         if tokens is None:
             return ""
-        is_set = self._is_set(model) and tokens == self._config.model.window_tokens
+        is_set = self._is_set(model) and tokens == self.config.model.window_tokens
         source = "as config.toml says" if is_set else "as is known of it"
         source = "learned from an error" if self._facts.window(model) and not is_set else source
         return f"window: {tokens:,} tokens, {source}"
@@ -184,14 +184,14 @@ class ConfiguredModels:
 
     def is_local(self, model: str) -> bool:
         """True if a server on this machine answers for a model, whatever it is called, and should be ignored."""
-        return not self._config.get("limits.count_local", False) and is_local(self._config, model)
+        return not self.config.get("limits.count_local", False) and is_local(self.config, model)
 
     async def transcribe(self, model: str, name: str, sound: bytes) -> str:
         """The text that is spoken in an audio file. Raises NanoclawError."""
-        own, errors = self._config.purposes.of("transcription"), list[NanoclawError]()
-        for one in (self._config.purposes.resolve(model),) if model else (own.name, *own.fallback):
+        own, errors = self.config.purposes.of("transcription"), list[NanoclawError]()
+        for one in (self.config.purposes.resolve(model),) if model else (own.name, *own.fallback):
             try:
-                hear = self._transcriptions.setdefault(one, transcription_of(self._config, one))
+                hear = self._transcriptions.setdefault(one, transcription_of(self.config, one))
                 return await hear(name, sound)
             except NanoclawError as error:
                 errors.append(error)
@@ -202,24 +202,24 @@ class ConfiguredModels:
         if model not in self._embedders:
             from nanoclaw.providers.names import embeddings_for
 
-            base, key = place_of(self._config, model.name)
+            base, key = place_of(self.config, model.name)
             place = model if model.api_base else model._replace(api_base=base, api_key=model.api_key or key)
-            self._embedders[model] = embeddings_for(place, self._config.environment)
+            self._embedders[model] = embeddings_for(place, self.config.environment)
         made = await self._embedders[model](texts, is_query, seconds)
-        return made._replace(is_local=made.is_local and not self._config.get("limits.count_local", False))
+        return made._replace(is_local=made.is_local and not self.config.get("limits.count_local", False))
 
     async def aclose(self) -> None:
         await asyncio.gather(*(one.aclose() for one in (*self._made.values(), *self._embedders.values())))
 
     def _is_set(self, model: str) -> bool:
-        return bool(self._config.model.window_tokens) and model == self._config.model.name
+        return bool(self.config.model.window_tokens) and model == self.config.model.name
 
     def _make(self, name: str) -> Provider:
         make = self._makers.get(name.partition("/")[0]) or self._makers.get("")
         if make is None:
             raise ConfigError(f"no plugin that is on brings the model {name!r}.")
         made = make(name)
-        server = _server_here(self._config, name)
+        server = _server_here(self.config, name)
         if not server:
             return made
         from nanoclaw.providers.around import LocalQueue, OnThisMachine
@@ -262,7 +262,7 @@ class GivenModels(ConfiguredModels):
 
     async def transcribe(self, model: str, name: str, sound: bytes) -> str:
         """By a provider that has this method."""
-        found = self._alone(model or self._config.purposes.of("transcription").name)
+        found = self._alone(model or self.config.purposes.of("transcription").name)
         return str(await found.transcribe(name, sound))  # type: ignore[attr-defined]
 
     async def embed(self, model: EmbeddingModel, texts: Sequence[str], is_query: bool, seconds: float) -> Embedded:
@@ -296,7 +296,7 @@ def load_ahead(config: Config, model: str) -> None:
         provider = make_provider(config, model)
         if load := getattr(provider, "load", None):
             load()
-        prices.window_of(model)
+        prices.window(model)
 
 
 def is_local(config: Config, model: str) -> bool:

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
@@ -110,8 +111,15 @@ _KEY = r"authentication|(invalid|incorrect)[_ ]api[_ ]key|permission_error|unaut
 
 def failure(endpoint: Endpoint, status: int, body: bytes, asked: float | None) -> ProviderError:
     """The error for a reply that is not an answer; `status` is 0 for one that came inside an answer."""
-    words, details = _words(body, endpoint.key)
-    status = status or _status_in(body)
+    text = body.decode("utf-8", "replace")
+    text = text.replace(endpoint.key, "[key]") if endpoint.key else text
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        text = value = "" if text.lstrip().startswith("<") else text
+    details, words = text, one_line(_message(value))  # for our rules, and for a person
+    words = words if len(words) <= 300 else words[:300] + "…"
+    status = status or _status_in(value)
     model = endpoint.model
     said = f" It says: {words!r}." if words else ""
     number = f" ({status})" if status else ""
@@ -130,7 +138,8 @@ def failure(endpoint: Endpoint, status: int, body: bytes, asked: float | None) -
     if status == 403:
         return ProviderRefused(f"{model} refused access (403).{said} Check what the key may do.")
     if status == 404:  # routers say so too when no model behind the name takes images or tools
-        return BadRequest(f"{model} was not found (404) at {endpoint.url}.{said} {_sentence(endpoint)}", details)
+        hint = endpoint.hint[:1].upper() + endpoint.hint[1:]
+        return BadRequest(f"{model} was not found (404) at {endpoint.url}.{said} {hint}.", details)
     if status == 429:
         return Unavailable(f"{model} is busy (429)", f"{said} Try again later or choose another model.", asked)
     if status in (400, 422) or (status == 500 and _says(_FORM, details)):
@@ -202,32 +211,10 @@ def _is_overflow(status: int, details: str) -> bool:
     return _says(_TOO_LONG, details) and not _says(_ASKS_TOO_MUCH, details)
 
 
-def _sentence(endpoint: Endpoint) -> str:
-    return endpoint.hint[:1].upper() + endpoint.hint[1:] + "."
-
-
 def _quota(details: str, asked: float | None) -> bool:
     if re.search(r"insufficient_quota", details):
         return True
     return asked is None and _says(_QUOTA, details) and not _says(_SOON, details)
-
-
-def _words(body: bytes, key: str) -> tuple[str, str]:
-    """The provider's words, for a person (one short line) and for our rules (with codes and types)."""
-    text = body.decode("utf-8", "replace")
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        value = None
-    if value is None:
-        details = text if not text.lstrip().startswith("<") else ""
-        words = details
-    else:
-        words, details = _message(value), text
-    if key:
-        words, details = words.replace(key, "[key]"), details.replace(key, "[key]")
-    words = one_line(words)
-    return (words if len(words) <= 300 else words[:300] + "…"), details
 
 
 def _message(value: Any) -> str:
@@ -242,15 +229,13 @@ def _message(value: Any) -> str:
     return ""
 
 
-def _status_in(body: bytes) -> int:
+def _status_in(value: Any) -> int:
     """The status that an error inside an answer carries as its code."""
-    try:
-        error = json.loads(body)["error"]
+    with suppress(ValueError, TypeError, KeyError):
+        error = value["error"]
         for name in ("code", "status", "status_code"):
             if name in error and 400 <= int(error[name]) < 600:
                 return int(error[name])
-    except (ValueError, TypeError, KeyError, RecursionError):
-        pass
     return 0
 
 

@@ -43,6 +43,9 @@ EVENT_LIMIT = 16 * 2**20
 ANSWER_LIMIT = 64 * 2**20
 """Bytes that one whole answer may have."""
 
+QUICK_BYTES = 2 * 2**20
+"""Bytes that an answer to `get_json` may have."""
+
 T = TypeVar("T")
 
 
@@ -401,6 +404,18 @@ def open_client(url: str) -> httpx.AsyncClient:
     """
     tls, proxies = _tls(url), {} if leads_to_loopback(url) else getproxies()
     return httpx.AsyncClient(verify=tls, trust_env=bool(proxies), transport=None if proxies else Direct(tls))
+
+
+async def get_json(url: str, seconds: float) -> Any:
+    """The JSON at an address, which answers at once; None where there is none."""
+    try:
+        async with asyncio.timeout(seconds), open_client(url) as client, client.stream("GET", url) as response:
+            if response.status_code != 200:
+                return None
+            body = await HttpReply(Endpoint("", url), response, seconds).head(QUICK_BYTES + 1)
+        return json.loads(body) if len(body) <= QUICK_BYTES else None
+    except (httpx.HTTPError, httpx.InvalidURL, ProviderError, OSError, ValueError, RecursionError):
+        return None
 
 
 _contexts: dict[bool, ssl.SSLContext] = {}

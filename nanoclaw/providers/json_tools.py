@@ -203,13 +203,10 @@ class JsonReply:
 
 def read_reply(raw: str) -> JsonReply:
     """The model's JSON; plain words, or JSON cut off in the middle, count as the words they hold."""
-    try:
-        said = json.loads(raw, strict=False)
-    except (ValueError, RecursionError):
-        reader = ReplyReader()
-        words = reader.feed(raw)
-        return JsonReply(whole_characters(words if reader.raw.lstrip().startswith("{") else raw.strip()))
-    match said:
+    match _decoded(raw):
+        case None:
+            words = ReplyReader().feed(raw)
+            return JsonReply(whole_characters(words if raw.lstrip().startswith("{") else raw.strip()))
         case {"reply": str(text)}:
             return JsonReply(whole_characters(text))
         case {"tool": str(name), "args": dict(arguments)} | {"tool": str(name), "arguments": dict(arguments)}:
@@ -375,10 +372,8 @@ def _decode_unclosed(text: str, start: int) -> tuple[Any, int] | None:
     """Small models forget the last brace now and then."""
     end = re.compile(r"\s*(?:</|```|\Z)").search(text, start)
     assert end is not None  # \Z always matches
-    try:
-        return json.loads(text[start : end.start()] + "}", strict=False), end.start()
-    except (ValueError, RecursionError):
-        return None
+    found = _decoded(text[start : end.start()] + "}")
+    return None if found is None else (found, end.start())
 
 
 def _calls_of(value: Any, known: dict[str, str]) -> list[ToolCall]:
@@ -391,13 +386,14 @@ def _calls_of(value: Any, known: dict[str, str]) -> list[ToolCall]:
     name = value.get("name", value.get("tool"))
     arguments = value.get("arguments", value.get("args", value.get("parameters")))
     if isinstance(arguments, str):
-        arguments = _decoded_object(arguments)
+        arguments = _decoded(arguments)
     if not isinstance(name, str) or name.casefold() not in known or not isinstance(arguments, dict):
         return []
     return [_new_call(known[name.casefold()], arguments)]
 
 
-def _decoded_object(text: str) -> object:
+def _decoded(text: str) -> Any:
+    """The value of a JSON text, None for any other."""
     try:
         return json.loads(text, strict=False)
     except (ValueError, RecursionError):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nanoclaw.core.errors import ConfigError
@@ -13,7 +12,7 @@ from nanoclaw.dollars import dollars
 from nanoclaw.providers import catalogue, names, prices
 
 if TYPE_CHECKING:
-    from nanoclaw.start.config import Config
+    from nanoclaw.providers.choose import ConfiguredModels
 
 UNSET = {"transcription": "none, voice notes are not transcribed", "titles": "none: a conversation's first words"}
 """Purposes that do without a model where none is named."""
@@ -53,20 +52,9 @@ class KnownModel(NamedTuple):
         return f"- {self.name}: {'; '.join(filter(None, (*place, alias, self.problem)))}"
 
 
-class KnownFacts(NamedTuple):
-    """The parts of the program that know something about a model; `brought` are prefixes that plugins serve."""
-
-    config: Config
-    chosen: str
-    window_of: Callable[[str], int | None]
-    is_local: Callable[[str], bool]
-    troubles: dict[str, str]
-    brought: frozenset[str]
-
-
-def listing(means: KnownFacts, first: str) -> Reply:
+def listing(means: ConfiguredModels, chosen: str, first: str) -> Reply:
     """All in words, after the `first` line, and as data."""
-    purposes, models = purpose_lines(means), known(means)
+    purposes, models = purpose_lines(means, chosen), [_known(means, name) for name in names_of(means, chosen)]
     lines = [first, "For:"]
     lines += [f"- {_purpose_in_words(one)}" for one in purposes if one.model or one.effort]
     rest = [one.purpose for one in purposes if not (one.model or one.effort or one.purpose in UNSET)]
@@ -77,7 +65,7 @@ def listing(means: KnownFacts, first: str) -> Reply:
         once = (one._replace(problem="" if one.problem in told else one.problem) for one in models)
         lines += ["", "Known (prices for a million tokens):", *(one.in_words() for one in once)]
     data: dict[str, Any] = {
-        "model": means.chosen,
+        "model": chosen,
         "purposes": [one._asdict() for one in purposes],
         "models": [one._asdict() for one in models],
     }
@@ -91,34 +79,30 @@ def _purpose_in_words(one: PurposeLine) -> str:
     return f"{one.purpose}: {'; '.join(filter(None, (one.model or 'the same model', effort, fallback, trouble)))}"
 
 
-def purpose_lines(means: KnownFacts) -> list[PurposeLine]:
-    config, purposes = means.config, means.config.purposes
-    lines = [PurposeLine("conversation", means.chosen, config.model.fallback, purposes.effort, "")]
+def purpose_lines(means: ConfiguredModels, chosen: str) -> list[PurposeLine]:
+    purposes, troubles = means.config.purposes, means.troubles()
+    lines = [PurposeLine("conversation", chosen, means.config.model.fallback, purposes.effort, "")]
     for purpose in purposes.names():
         own = purposes.of(purpose)
-        lines.append(PurposeLine(purpose, own.name, own.fallback, own.effort, means.troubles.get(purpose, "")))
+        lines.append(PurposeLine(purpose, own.name, own.fallback, own.effort, troubles.get(purpose, "")))
     return lines
 
 
-def known(means: KnownFacts) -> list[KnownModel]:
+def names_of(means: ConfiguredModels, chosen: str) -> list[str]:
     """Models that the configuration names, those that are on this machine, and one of each service that has a key."""
-    return [_known(means, name) for name in names_of(means)]
-
-
-def names_of(means: KnownFacts) -> list[str]:
     from nanoclaw.providers.choose import DEFAULTS, LOCAL, models_folder, place_of
 
     config = means.config
-    named = [means.chosen, config.model.name, *config.model.fallback, *config.purposes.aliases.values()]
-    for line in purpose_lines(means):
+    named = [chosen, config.model.name, *config.model.fallback, *config.purposes.aliases.values()]
+    for line in purpose_lines(means, chosen):
         named += [line.model, *line.fallback]
     named += [LOCAL + one.name for one in catalogue.installed(models_folder(config))]
     named += [one for key, one in DEFAULTS.items() if config.environment.get(key) and not place_of(config, one)[0]]
     return list(dict.fromkeys(filter(None, named)))
 
 
-def _known(means: KnownFacts, name: str) -> KnownModel:
-    from nanoclaw.providers.choose import LOCAL, models_folder, place_of
+def _known(means: ConfiguredModels, name: str) -> KnownModel:
+    from nanoclaw.providers.choose import LOCAL, is_on_this_machine, models_folder, place_of
 
     config = means.config
     base, given = place_of(config, name)
@@ -136,10 +120,10 @@ def _known(means: KnownFacts, name: str) -> KnownModel:
     return KnownModel(
         name,
         aliases,
-        means.is_local(name),
+        is_on_this_machine(config, name),
         key,
         bool(given or config.environment.get(key, "").strip()) if key else True,
-        means.window_of(name) or prices.window_of(name),
+        means.window_of(name) or prices.window(name),
         _of_a_million(name, Usage(1000)),
         _of_a_million(name, Usage(0, 1000)),
         problem,
@@ -152,16 +136,16 @@ def _of_a_million(model: str, thousand: Usage) -> float | None:
     return None if usd is None else round(usd * 1000, 6)
 
 
-def near(means: KnownFacts, wanted: str) -> list[str]:
+def near(means: ConfiguredModels, wanted: str) -> list[str]:
     """Aliases and models of which the name is near to one that nobody knows."""
     wanted = wanted.strip().casefold()
-    known = [*means.config.purposes.aliases, *names_of(means)]
+    known = [*means.config.purposes.aliases, *names_of(means, means.chosen(""))]
     by_end = {one.rpartition("/")[2].casefold(): one for one in reversed(known)}
     found = difflib.get_close_matches(wanted, [*known, *by_end], 3, 0.6)
     return list(dict.fromkeys(by_end.get(one, one) for one in found))[:2]
 
 
-def misspelt(means: KnownFacts, name: str) -> str:
+def misspelt(means: ConfiguredModels, name: str) -> str:
     """A remark about a name of which nobody knows the model, but one that is near; '' for none."""
     from nanoclaw.providers.choose import LOCAL, place_of
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 
@@ -33,33 +31,13 @@ async def detect_local_server(ports: Mapping[str, int] | None = None, *, seconds
 
 
 async def _ask(kind: str, port: int, seconds: float) -> LocalServer | None:
+    from nanoclaw.providers.http import get_json
+
     path, field = ("/api/tags", "models") if kind == "ollama" else ("/v1/models", "data")
-    try:
-        async with asyncio.timeout(seconds):
-            listed = await _get_json(port, path)
-    except (OSError, TimeoutError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError, RecursionError):
-        return None
+    listed = await get_json(f"http://127.0.0.1:{port}{path}", seconds)
     entries = listed.get(field) if isinstance(listed, dict) else None
     name = _best([entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else [])
     return LocalServer(f"{kind}/{name}", f"http://127.0.0.1:{port}/v1") if name else None
-
-
-async def _get_json(port: int, path: str) -> Any:
-    """A bare GET: asking a port that is mostly closed must not cost an HTTP client."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2**20)
-    try:
-        writer.write(f"GET {path} HTTP/1.0\r\nHost: 127.0.0.1:{port}\r\nAccept: application/json\r\n\r\n".encode())
-        head = await reader.readuntil(b"\r\n\r\n")
-        if b" 200" not in head.split(b"\r\n", 1)[0]:
-            raise ValueError("no list of models")
-        body = await reader.read(2**20)
-        while len(body) < 2**20 and (more := await reader.read(2**20)):
-            body += more
-        return json.loads(body[body.index(b"{") : body.rindex(b"}") + 1])  # a chunked body has its sizes around it
-    finally:
-        writer.close()
-        with suppress(OSError):
-            await writer.wait_closed()
 
 
 def _best(entries: Sequence[Mapping[str, Any]]) -> str:

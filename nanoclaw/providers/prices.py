@@ -43,7 +43,7 @@ class PricedModel(NamedTuple):
 
 def cost(model: str, usage: Usage) -> float | None:
     """US dollars for one request, None when the price is unknown; without what some take for writing their cache."""
-    if _prefix(model) in FREE:
+    if model.partition("/")[0] in FREE:
         return 0.0
     found = _model(model)
     if not found or not found.rates:
@@ -54,14 +54,16 @@ def cost(model: str, usage: Usage) -> float | None:
 
 
 def window(model: str) -> int | None:
-    """Tokens that a model takes in at once; None when unknown, as it is for a server that the person set up."""
-    found = None if _prefix(model) in FREE else _model(model)
+    """Tokens that a model takes in at once; None if unknown, as of a server, which `served_window` may ask."""
+    if model.startswith("local/"):
+        return LOCAL_TOKENS
+    found = _model(model)
     return found.window if found else None
 
 
 def sees_images(model: str) -> bool | None:
     """None for a model that is not in the table."""
-    found = None if _prefix(model) in FREE else _model(model)
+    found = _model(model)
     return found.sees_images if found else None
 
 
@@ -85,13 +87,11 @@ def near(provider: str, name: str) -> str:
     return "" if name in known else next(iter(get_close_matches(name, sorted(known), 1, 0.6)), "")
 
 
-def _prefix(model: str) -> str:
-    return model.partition("/")[0]
-
-
 @lru_cache(maxsize=64)
 def _model(name: str) -> PricedModel | None:
     prefix, _, bare = name.partition("/")
+    if prefix in FREE:
+        return None
     prefix = _LITELLM_NAMES.get(prefix, prefix)
     entry = _entry(f"{prefix}/{bare}")
     if entry is None and (entry := _entry(bare)) and entry.get("litellm_provider") != prefix:
@@ -149,25 +149,18 @@ LOCAL_TOKENS = 4096
 """The window that the model inside this process is loaded with."""
 
 
-def window_of(model: str) -> int | None:
-    """None when unknown; `served_window` may know it of a server that the person set up."""
-    return LOCAL_TOKENS if model.startswith("local/") else window(model)
-
-
 async def served_window(model: str, api_base: str, *, seconds: float = 0.5) -> int | None:
     """The window of a model as Ollama, llama.cpp, LM Studio or vLLM has loaded it now; None when it does not say."""
     prefix, _, name = model.partition("/")
     if prefix not in _SERVERS:
         return None
     from nanoclaw.providers.failures import MISFORMED
-    from nanoclaw.providers.http import httpx, open_client
+    from nanoclaw.providers.http import get_json
 
     path, read = _SERVERS[prefix]
-    url = api_base.rstrip("/").removesuffix("/v1") + path
     try:
-        async with open_client(url) as client:
-            found = read((await client.get(url, timeout=seconds)).json(), name)
-    except (httpx.HTTPError, httpx.InvalidURL, OSError, *MISFORMED):
+        found = read(await get_json(api_base.rstrip("/").removesuffix("/v1") + path, seconds), name)
+    except MISFORMED:
         return None
     return found if isinstance(found, int) and found > 0 else None
 

@@ -11,7 +11,7 @@ from nanoclaw.core.provider import Provider
 from nanoclaw.providers.anthropic import Anthropic
 from nanoclaw.providers.failures import Endpoint, failure, window_in
 from nanoclaw.providers.names import provider_for
-from nanoclaw.providers.prices import LOCAL_TOKENS, served_window, was_cut, window_of
+from nanoclaw.providers.prices import LOCAL_TOKENS, served_window, was_cut, window
 from tests.examples import examples
 from tests.model_server import ModelServer, Scripted, anthropic, delta, events, failing, says
 from tests.providers.conftest import NOW, Heard, Waits, ask, request
@@ -134,9 +134,9 @@ def test_a_server_that_does_not_tell_its_window_does_no_harm(server: ModelServer
 
 
 def test_windows_of_models_are_in_the_table() -> None:
-    assert window_of("anthropic/claude-sonnet-4-5") == 200_000
-    assert window_of("local/qwen3-0.6b") == LOCAL_TOKENS
-    assert window_of("ollama/qwen3") is None and window_of("nobody/nothing") is None
+    assert window("anthropic/claude-sonnet-4-5") == 200_000
+    assert window("local/qwen3-0.6b") == LOCAL_TOKENS
+    assert window("ollama/qwen3") is None and window("nobody/nothing") is None
 
 
 def test_network_error_of_a_provider_that_calls_it_a_finish_is_asked_again(server: ModelServer, waits: Waits) -> None:
