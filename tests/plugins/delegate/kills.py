@@ -1,5 +1,6 @@
 """A program that is killed in a turn with helpers: each report is told once all the same."""
 
+from ast import literal_eval
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
@@ -57,11 +58,11 @@ async def broken(kind: str, root: Path, kills: int) -> list[str]:
     found = list[str]()
     for number in numbers:
         model, by_message, person = (
-            sum(f"Helper {number} (" in text for text in texts)
+            sum(text.startswith(f"Helper {number} (") for text in texts)
             for texts in (
                 [one.text for one in messages],
                 [one.text for one in messages if isinstance(one, UserMessage)],
-                sent(root),
+                map(literal_eval, sent(root)),
             )
         )
         found += different(model=(model, 1), person=(person, max(by_message, min(person, 1))))

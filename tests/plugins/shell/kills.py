@@ -51,7 +51,8 @@ async def broken(kind: str, root: Path, kills: int) -> list[str]:
         await rest(program, lambda: is_told(program))
         history = program.history
     person = [text for text in sent(root) if text.startswith("'Process 1 (")]
-    model = [one.text for one in history if "Process 1 (" in one.text and getattr(one, "origin", "") != "runtime"]
+    said = [one.text for one in history if getattr(one, "origin", "") != "runtime"]
+    model = [text for text in said if "Process 1 (" in text and not text.startswith("I was interrupted")]
     model += [one.text for one in results(history) if "[process 1: exit status 0" in one.text]
     by_itself = any(isinstance(one, UserMessage) and one.origin == "process" for one in history)
     return different(model=(len(model), 1), person=(len(person), 1 if kind == "talk" or by_itself else len(person[:1])))
