@@ -213,6 +213,14 @@ async def events_of(text: str, signals: asyncio.Semaphore) -> AsyncIterator[Even
     elif word == "pause":
         yield TextDelta("A moment.")
         await signals.acquire()
+    elif word == "ask":
+        await signals.acquire()
+        yield events.TurnPaused()
+        for event in (events.Queued("behind"), events.Settled("elsewhere")):
+            yield event
+        await signals.acquire()
+        yield events.TurnBegan("ask")
+        yield TextDelta("You said yes.")
     elif word == "gone":
         yield events.StatusLines("wait", "nobody answers: trying again …")
         await signals.acquire()

@@ -299,8 +299,22 @@ def test_what_a_stop_drops_is_not_shown_as_begun_and_returns_to_the_line(start: 
         lambda screen: "Stopped. Not begun: second; and that." in screen.text and "›" in screen.lines[-2]
     )
     assert [line.rstrip() for line in screen.lines].count("› second") == 1
-    chat.press("\x15\x15\x15")
+    chat.say("third")
+    chat.expect("You said: second")
+    assert chat.delivered()[-1]["text"] == "second\nand that\nthird"
     ask(chat, "hello", "You said: hello")
+
+
+def test_while_a_question_waits_the_lines_behind_it_wait_on_and_the_model_is_not_at_work(start: Start) -> None:
+    chat = busy(start, "ask", "the model is at work")
+    chat.say("second")
+    chat.expect("› second")
+    chat.go_on()
+    last = ["waiting for your answer", "› second", "›"]
+    chat.expect(lambda screen: [line.rstrip() for line in screen.lines[-3:]] == last)
+    chat.go_on()
+    chat.expect(lambda screen: "You said: second" in screen.text and idle(screen))
+    assert [one["text"] for one in chat.delivered()] == ["ask", "second"]
 
 
 def test_what_waits_when_the_person_leaves_is_said_to_be_not_begun(start: Start) -> None:

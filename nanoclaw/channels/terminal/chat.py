@@ -13,6 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from nanoclaw.core import events
 from nanoclaw.core.channel import Deliver, Hints
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.events import Event, GoTo, Joined, Notice, StatusLines, TurnBegan, TurnEnded, TurnPaused
@@ -312,7 +313,7 @@ class OpenMessages:
                 self._open = [one for one in self._open if one not in external_ids]
             case TurnPaused():
                 self._turning, self._paused = False, True
-            case Notice() | StatusLines():
+            case Notice() | StatusLines() | events.Queued() | events.Settled():
                 pass
             case _:
                 self._turning, self._paused, self.answer_due = True, False, False

@@ -100,6 +100,7 @@ class Window:
         self._fetched: _Typed | None = None  # of these, the one that is in the line again
         self._begun = set[str]()  # ids of these that have begun, and wait for the answers before them
         self._unsaid = 0  # turns that have ended while their answer has not come
+        self._is_asked = False  # the turn waits for the person, and the lines behind it wait on
         self._thinking = False
         self._since: float | None = None  # when the wait for an answer began
         self._drawn: tuple[tuple[str, int, int], str] = (("", 0, 0), "")
@@ -135,6 +136,7 @@ class Window:
         self._thinking = isinstance(event, events.ReasoningDelta)
         match event:
             case events.TurnBegan(reply_to):  # what streamed of one that a crash cut off is not a part of this answer
+                self._is_asked = False
                 self._begin([reply_to])
                 self.cut_off()
                 self._spoken.begin_round()
@@ -170,6 +172,8 @@ class Window:
                 self._show_progress(event)
             case events.Joined(external_ids):
                 self._begin(external_ids)
+            case events.TurnPaused():
+                self._is_asked = True
             case events.TurnEnded():
                 self.cut_off()
                 self._spoken.end_turn()
@@ -202,7 +206,8 @@ class Window:
             self._since = None
             self._thinking = False
             self._unsaid = 0
-            self._take_queued()
+            if not self._is_asked:
+                self._take_queued()
             if self._ticking:
                 self._ticking.cancel()
         else:
@@ -223,7 +228,7 @@ class Window:
             self._return(texts)
 
     def _return(self, texts: Sequence[str]) -> None:
-        if not self.type("\n".join(texts)):
+        if not self.type("\n".join([*texts, ""])):  # what is typed next is a line of its own
             self._print(notice_line(f"not begun: {'; '.join(texts)}"), "line", _DIM)
 
     def cut_off(self) -> None:
@@ -427,6 +432,8 @@ class Window:
         elif self._since is not None and not self._tools and WAIT not in self._status:
             at_work = "thinking… " if self._thinking else "the model is at work… " * (not self._blocks.tail)
             lines.append(f"{frame} {at_work}{time.monotonic() - self._since:.0f} s")
+        elif self._queued and self._since is None:
+            lines.append("waiting for your answer")
         lines += [cut(line, self._columns()) for text in self._status.values() for line in printable(text).splitlines()]
         lines += [one_line(PROMPT + typed.text, 200) for typed in self._queued[-3:]]
         return [("class:dim", "\n".join(lines))] if lines else []
