@@ -564,6 +564,9 @@ class Attachable:
         told = {"/model": models, "/retry": models, "/skill": skills, "/skills show": skills}
         return {**told, **dict.fromkeys(of_chats, chats), **dict.fromkeys(of_jobs, jobs)}
 
+    def as_typed(self, text: str) -> str:
+        return self._app.commands.as_typed(text)
+
     def arrived(self) -> None:
         self._app.delivery.wake()
 

@@ -158,6 +158,12 @@ class Commands:
         logger.warning("a message in {} was not answered: {}", inbound.address, error)
         return Reply(NOT_NOW)
 
+    def as_typed(self, text: str) -> str:
+        """A message as its writer typed it: "!ls" for a command by hand that comes with its output."""
+        name, argument = parse(text) or ("", "")
+        found = self.find(name)
+        return found.typed + argument.partition("\n")[0] if found and found.typed else text
+
     def named(self, name: str, argument: str) -> tuple[str, str]:
         """The command that is meant, and its argument: "/memory search tea" is "/search tea", a part of /memory."""
         whole, part, rest = self.find(name), *(*argument.split(maxsplit=1), "", "")[:2]

@@ -154,7 +154,7 @@ class Conversation:
             await self._resume(item)
             return
         if item.is_left_over and not (self.paused and self.paused.turn.waits_for_owner):
-            text = one_line(item.inbound.message.text)
+            text = one_line(self._commands.as_typed(item.inbound.message.text))
             self._channels.show(item.address, Notice(f"continuing with what was waiting: “{text}”"))
         asked = await self.carry_out(item) if item.given else item
         if asked:
@@ -430,7 +430,8 @@ class Conversation:
         paused = self.pop_paused()
         for item in self._queue:
             texts = item.texts if isinstance(item, OpenTurn) else (item.inbound.message.text,)
-            self._dropped.append((item.row, "; ".join(text for text in texts if not is_stop(text))))
+            typed = (self._commands.as_typed(text) for text in texts if not is_stop(text))
+            self._dropped.append((item.row, "; ".join(typed)))
         self._queue.clear()
         if paused:
             begun = paused.turn.waits_for_owner

@@ -377,6 +377,7 @@ class Command(NamedTuple):
     private: bool = False  # not in groups, where others read the answer
     part_of: str = ""
     also: Sequence[str] = ()  # older names
+    typed: str = ""  # by which a terminal gives it; what is behind its first line was not typed
 
 
 class Finding(NamedTuple):

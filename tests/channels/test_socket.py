@@ -81,6 +81,9 @@ class FakeHost:
     def words(self) -> dict[str, list[list[str]]]:
         return {}
 
+    def as_typed(self, text: str) -> str:
+        return text.partition("\n")[0].replace("/ran ", "!")
+
     def arrived(self) -> None:
         self.arrivals += 1
 
@@ -274,6 +277,12 @@ async def test_what_is_said_comes_in_and_a_refusal_goes_back(tmp_path: Path) -> 
         talking = asyncio.create_task(talk(await here.connect(), terminal))
         assert await here.got.get() == terminal.says
         talking.cancel()
+
+
+async def test_another_terminal_shows_what_was_typed(tmp_path: Path) -> None:
+    async with place(tmp_path) as here, here.chat() as terminal:
+        await here.say(hello() + b'{"said": "/ran ls\\na.md", "id": "1"}\n')
+        assert terminal.events == [(MAIN, Notice("another terminal: !ls"))]
 
 
 async def test_one_that_comes_in_the_midst_of_an_answer_does_not_see_its_half(tmp_path: Path) -> None:

@@ -79,6 +79,10 @@ class AttachHost(Protocol):
         """The reply to the owner's "/jobs"; None for a message of a conversation. Raises NanoclawError."""
         ...
 
+    def as_typed(self, text: str) -> str:
+        """A message as its writer typed it."""
+        ...
+
     def arrived(self) -> None:
         """Somebody is there now who was not before."""
         ...
@@ -253,7 +257,8 @@ class Terminals:
             raise
         if inbound.is_withdrawn:
             self._answered(inbound.address, [inbound.external_id])
-        heard = Notice(f"{said}: {one_line(inbound.message.text, 200) or 'a line was taken back'}")
+        typed = one_line(self._host.as_typed(inbound.message.text), 200)
+        heard = Notice(f"{said}: {typed or 'a line was taken back'}")
         for terminal in self._terminals:
             if terminal is not by and not isinstance(terminal, AttachedQuestion):
                 terminal.show(inbound.address, heard)

@@ -9,7 +9,7 @@ from typing import Any
 from nanoclaw.core.events import GoTo
 from nanoclaw.core.messages import Address, Inbound, UserMessage
 from nanoclaw.core.plugin import Reply, Said
-from nanoclaw.providers.scripted import ScriptedProvider, call
+from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
 from tests.program import MAIN, NOON, Program, assert_legal, running
 
 WRITES = call("write_file", {"path": "bird.txt", "content": "a pelican"})
@@ -230,6 +230,15 @@ async def test_the_model_sees_what_the_person_ran_as_text_of_others(tmp_path: Pa
         )
         assert first.outside and said_to(model) == ["How many?"]
         assert "!COMMAND in a terminal" in await program.ask("/ran")
+
+
+async def test_a_command_by_hand_is_named_as_it_was_typed_and_without_its_output(tmp_path: Path) -> None:
+    hang = Hang()
+    async with running(tmp_path, ScriptedProvider(hang)) as program:
+        await program.say("begin")
+        await hang.reached.wait()
+        await program.say("/ran ls -l\na.md")
+        assert await program.ask("/stop") == "Stopped. Not begun: !ls -l."
 
 
 async def test_a_terminal_opens_a_conversation_by_name(tmp_path: Path) -> None:
