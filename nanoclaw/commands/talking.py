@@ -31,7 +31,9 @@ if TYPE_CHECKING:
     from nanoclaw.core.app import App
     from nanoclaw.core.channel import Channel
 
-_END_SECONDS, _ENDED = 4.0, "nanoclaw gateway: ended."  # in which a gateway ends by itself, and what it says
+_END_SECONDS = 4.0  # in which a gateway ends by itself
+_ENDING = "nanoclaw gateway: stopping; what is not finished goes on at the next start. Ctrl-C again ends it at once."
+_ENDED = "nanoclaw gateway: ended."
 _DRAWN_SECONDS = 0.2  # until the prompt is drawn
 _BUSY_SECONDS = 2.0  # in which one that starts listens
 _TRY_SECONDS, _TRY_AGAIN_SECONDS = 0.1, 2.0  # between two looks for a process that answers
@@ -414,9 +416,17 @@ def _give_memory_back() -> None:
 
 
 def _end_gateway(app: App, serving: asyncio.Task[Any]) -> None:
-    """End without waiting for what hangs: all that must not be lost is on disk."""
+    """End, within seconds or at once if asked again: all that must not be lost is on disk."""
+
+    def leave() -> None:
+        print(_ENDED, flush=True)
+        os._exit(0)
+
+    if app.is_terminated:
+        leave()
     app.terminate(serving)
-    asyncio.get_running_loop().call_later(_END_SECONDS, lambda: (print(_ENDED, flush=True), os._exit(0)))
+    asyncio.get_running_loop().call_later(_END_SECONDS, leave)
+    print(_ENDING, flush=True)
 
 
 # --- in this process, or by way of another ---------------------------------------------------------------------------

@@ -234,9 +234,12 @@ def test_a_gateway_says_that_it_has_ended_also_where_something_hangs(
     plugin = f"from nanoclaw.core.plugin import Plugin\nclass Hang(Plugin):\n    name = 'hang'\n    {work}"
     (home.root / "plugins/hang.py").write_text(plugin)
     home.configure(server.base, more='[plugins]\nenabled = ["hang"]\nunpinned = "load"\n')
-    gateway = start("gateway")
-    gateway.process.terminate()
-    assert gateway.ended() == 0 and "nanoclaw gateway: ended." in gateway.text
+    for times in (1, 2):
+        gateway = start("gateway")
+        for _ in range(times):
+            gateway.press_ctrl_c()
+            gateway.expect("stopping; what is not finished goes on at the next start. Ctrl-C again ends it at once.")
+        assert gateway.ended() == 0 and "nanoclaw gateway: ended." in gateway.text
 
 
 def test_a_home_with_a_long_path_can_be_attached_to(tmp_path: Path, server: ModelServer) -> None:
