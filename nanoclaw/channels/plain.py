@@ -110,6 +110,12 @@ class Plain:
         )
 
     @property
+    def withdrawal(self) -> Inbound:
+        """Takes the question back, unless it is begun."""
+        nothing = UserMessage("", self._clock())
+        return self.question._replace(message=nothing, attachments=(), is_edit=True)
+
+    @property
     def write_error(self) -> str:
         """The reason that stdout took no more, '' for none; a reader who left (`| head`) is not an error."""
         return self._out.error

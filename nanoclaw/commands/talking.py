@@ -85,7 +85,11 @@ def _answer_once(config: Config, options: Options, text: str) -> int:
                 channel.accepts_any = given.waits
             elif not given and (lack or options.message is not None):
                 _check(app, channel, lack)
-            await app.run()
+            try:
+                await app.run()
+            except asyncio.CancelledError:
+                await app.router.deliver(channel.withdrawal)
+                raise
             print_unfired(app)
         if channel.write_error:
             attach.say(f"the answer could not be written: {channel.write_error}")

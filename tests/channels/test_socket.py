@@ -378,6 +378,24 @@ async def test_a_question_that_a_stop_drops_has_failed_and_the_stop_itself_has_n
         assert await printing == (f"{said}\n", status)
 
 
+@pytest.mark.parametrize("is_killed", [False, True])
+async def test_a_question_that_ends_before_it_is_begun_is_taken_back_and_stops_nothing(
+    tmp_path: Path, is_killed: bool
+) -> None:
+    async with place(tmp_path) as here:
+        await here.say(hello() + b'{"said": "before", "id": "earlier"}\n')
+        await here.got.get()
+        here.terminals.show(MAIN, events.TurnBegan("earlier"))
+        reader, writer, own = await asking(here, "/undo")
+        if is_killed:
+            writer.close()
+        else:
+            writer.write(b'{"stop": true}\n')
+            assert await printed(reader, writer) == ("", 130)
+        taken_back = await here.got.get()
+        assert (taken_back.external_id, taken_back.is_withdrawn) == (own, True)
+
+
 @pytest.mark.parametrize(
     ("data", "sentence"),
     [

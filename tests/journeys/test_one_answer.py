@@ -207,17 +207,37 @@ def test_a_killed_turn_is_told_at_the_next_start_and_the_new_question_is_answere
 
 def test_a_question_left_waiting_is_answered_and_so_is_the_new_one(home: Home, server: ModelServer) -> None:
     server.script(says("One."), says("To the old one."), says("To the new one."), says("Fine."))
-    home.run("-m", "first")
-    with sqlite3.connect(home.root / "state.db") as db:  # as a kill right after the message was accepted leaves it
-        db.execute(
-            "INSERT INTO inbox (channel, chat, external_id, body, state, received)"
-            " SELECT channel, chat, 'left', replace(body, 'first', 'the old one'), 'new', received FROM inbox"
-        )
-    db.close()
+    leave_waiting(home, "the old one")
     ended = home.run("-m", "the new one")
     assert "To the old one." in ended.err
     assert ended.out == "To the new one.\n"
     assert home.run("-m", "all well?").out == "Fine.\n"
+
+
+def test_a_question_that_is_stopped_before_it_is_begun_is_not_carried_out_later(
+    home: Home, server: ModelServer
+) -> None:
+    server.script(says("One."), events(delta(content="To the"), done=False, hang=True), says("Fine."))
+    leave_waiting(home, "the old one")
+    with home.start("-m", "/new") as process:
+        server.wait_for(2)
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=100)
+    assert process.returncode == 130
+    assert home.run("-m", "all well?").out == "Fine.\n"
+    assert "the old one" in json.dumps(server.asked[-1].json["messages"])
+
+
+def leave_waiting(home: Home, text: str) -> None:
+    """As a kill right after a message was accepted does, in a conversation with one answer."""
+    home.run("-m", "first")
+    with sqlite3.connect(home.root / "state.db") as db:
+        db.execute(
+            "INSERT INTO inbox (channel, chat, external_id, body, state, received)"
+            " SELECT channel, chat, 'left', replace(body, 'first', ?), 'new', received FROM inbox",
+            (text,),
+        )
+    db.close()
 
 
 def test_a_question_waits_for_the_process_that_answers_another_and_says_for_which(

@@ -412,12 +412,15 @@ class Terminals:
         )
         terminal = AttachedQuestion(plain, line, address, self._open)
         self._terminals.append(terminal)
-        listening = asyncio.create_task(self._hear(line, address))
+        listening = asyncio.create_task(self._hear(line, terminal, address))
         asking = asyncio.create_task(plain.run(lambda inbound: self._hand_in(inbound, terminal, "nanoclaw -m")))
         try:
             await asyncio.wait([asking, listening], return_when=asyncio.FIRST_COMPLETED)
-            if not asking.done():
-                return  # whoever asked has left: the answer waits for the next terminal
+            if not asking.done():  # whoever asked has left: an answer that is begun waits for the next terminal
+                if terminal.ahead:
+                    await self._hand_in(plain.withdrawal, terminal, "nanoclaw -m")
+                    line.send({"bye": 130})
+                return
             if error := asking.exception():
                 if not isinstance(error, NanoclawError):
                     raise error
@@ -449,11 +452,14 @@ class Terminals:
         line.send({"bye": code})
         return True
 
-    async def _hear(self, line: ClientLine, address: Address) -> None:
-        """Handle what a client that asked reports: it has shown something, or wants no more."""
+    async def _hear(self, line: ClientLine, terminal: AttachedQuestion, address: Address) -> None:
+        """Handle what a client that asked reports: it has shown something, or wants no more. Returns when it is gone,
+        or is not answered yet and wants no more."""
         with contextlib.suppress(ConnectionError, ClientRefused):
             while True:
                 if "stop" in await line.receive():
+                    if terminal.ahead:
+                        return
                     stop = UserMessage("/stop", self._clock())
                     await self._deliver(Inbound(address, "owner", os.urandom(8).hex(), stop))
 
