@@ -180,12 +180,14 @@ class TerminalChat:
         self._config, self._options = config, options
         self._last = getattr(options, "last", ())  # lines about the conversation that goes on
         self._relay: Relay | None = None
-        self._gone = ""  # what became of the process that answered
+        self._gone, self._pid = "", 0  # what became of the process that answered, and its number
         self._waits_until = 0.0  # for one that is about to take its place
         self._told = ""
 
     async def talk(self) -> int:
         """Until the person leaves. Errors end it at the start only: later it waits until somebody can answer."""
+        from nanoclaw.start.opening import owner
+
         began = time.monotonic()
         try:
             while True:
@@ -201,7 +203,10 @@ class TerminalChat:
                     if not isinstance(error, StoreBusy) or time.monotonic() - began > _BUSY_SECONDS:
                         if self._relay is None:
                             raise
-                        self._tell(f"{self._gone}, and nobody can answer yet: {error}", "nobody answers: trying again")
+                        told = f"{self._gone}, and nobody can answer yet: {error}"
+                        if self._pid and owner(self._config.home / "state.db") == self._pid:
+                            told = f"process {self._pid}, which was answering, is still ending"
+                        self._tell(told, "nobody answers: trying again")
                         seconds = _TRY_AGAIN_SECONDS
                 if self._relay is None:
                     await pause(seconds)
@@ -226,7 +231,7 @@ class TerminalChat:
         from nanoclaw.channels.socket.client import talk as talk_over
         from nanoclaw.commands.greeting import greeting
 
-        pid = link.hello["pid"]
+        pid = self._pid = link.hello["pid"]
         if self._relay is None:
             first, *rest = greeting(link.hello["model"] or "no model", link.hello.get("urgent", [])).split("\n")
             hello = "\n".join([f"{first} · attached to process {pid}", *rest, *self._last])

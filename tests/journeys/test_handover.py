@@ -11,7 +11,8 @@ import pytest
 from nanoclaw import home_socket
 from nanoclaw.channels import attach
 from nanoclaw.core.errors import StoreBusy
-from tests.journeys.command import Home
+from tests.core.store.test_db import held
+from tests.journeys.command import Home, Running
 from tests.journeys.conftest import Start
 from tests.model_server import ModelServer, says
 
@@ -58,6 +59,20 @@ def test_a_gateway_gets_the_home_from_a_terminal_and_all_attach(home: Home, serv
     owner.say("which bird?")
     owner.expect("A heron.")
     other.expect("A heron.")
+
+
+def test_of_a_process_that_is_still_ending_nothing_else_is_said(home: Home) -> None:
+    home.root.mkdir(exist_ok=True)
+    with held(home.root / "state.db") as ending, closing(socket.socket(socket.AF_UNIX)) as listening:
+        home_socket.in_reach(str(home.root), listening.bind)
+        listening.listen()
+        with closing(Running(home)) as one:
+            line, _ = listening.accept()
+            listening.close()
+            line.sendall(b'{"nanoclaw": 1, "model": "some/model", "pid": %d}\n' % ending.pid)
+            one.expect("attached to process")
+            line.close()
+            assert "has ended" not in one.expect(f"process {ending.pid}, which was answering, is still ending")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
