@@ -55,10 +55,10 @@ def connect(config: Config, environ: Mapping[str, str], channel: str) -> int:
     if live := attach.status(str(config.home)):
         served = next((one for one in live["channels"] if one["name"] == channel), None)
         if served is None:
-            raise StoreBusy(
-                f"the nanoclaw {live['role']} that is running (process {owner(config.home / 'state.db')}) does not "
-                f"serve {channel} yet: end it, and run {start_command()} link {channel} again."
-            )
+            is_chat, pid = live["role"] == "terminal", owner(config.home / "state.db")
+            who = f"a chat is open (process {pid})" if is_chat else f"a gateway runs without {channel} (process {pid})"
+            how = "leave it with /exit" if is_chat else "end it"
+            raise StoreBusy(f"{who}: {how}, then run {start_command()} link {channel} again.")
         if served["trouble"]:
             raise ChannelError(f"{channel} broke off in the {live['role']} that runs: {served['trouble']}")
     where = _where(config, channel, is_served=bool(live))

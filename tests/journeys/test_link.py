@@ -194,6 +194,21 @@ def test_what_cannot_be_done_is_said(home: Home, arguments: tuple[str, ...], sen
     assert sentence in home.run("link", *arguments, check=2).err
 
 
+@pytest.mark.parametrize(
+    ("runs", "sentence"),
+    [
+        ((), r"a chat is open \(process \d+\): leave it with /exit, then run \S*nanoclaw link telegram again\."),
+        (("gateway",), r"a gateway runs without telegram \(process \d+\): end it, then run \S*nanoclaw link telegram"),
+    ],
+)
+def test_what_has_to_end_first_is_said(
+    home: Home, start: Callable[..., Running], runs: tuple[str, ...], sentence: str
+) -> None:
+    start(*runs)
+    home.environment["NANOCLAW_TELEGRAM_TOKEN"] = "123456:" + "a" * 35
+    assert re.search(sentence, home.run("link", "telegram", check=1).err)
+
+
 def test_an_empty_list_says_how_to_link(home: Home) -> None:
     assert "nanoclaw link CHANNEL links you" in home.run("pair").out
 
