@@ -60,20 +60,29 @@ def _installer() -> list[str]:
 
 
 def _extras(installed: Distribution) -> list[str]:
-    """The extras whose libraries are all here."""
+    """The extras whose libraries are all here, without those that come with another one."""
     import re
     from importlib.metadata import PackageNotFoundError, distribution
 
-    lacking: set[str] = set()
-    for requirement in installed.requires or ():
-        extra = re.search(r"extra\s*==\s*['\"]([\w.-]+)['\"]", requirement)
-        name = re.match(r"[\w.-]+", requirement)
-        if extra and name and extra[1] not in lacking:
-            try:
-                distribution(name[0])
-            except PackageNotFoundError:
-                lacking.add(extra[1])
-    return [one for one in installed.metadata.get_all("Provides-Extra") or () if one not in lacking]
+    needs: dict[str, set[str]] = {}
+    for one in installed.requires or ():
+        if found := re.match(r"([\w.-]+)(?:\[([\w.,-]+)\])?.*extra\s*==\s*['\"]([\w.-]+)['\"]", one):
+            needs.setdefault(found[3], set()).update(
+                f"[{name}" for name in (found[2] or "").split(",") if found[1] == PACKAGE
+            )
+            needs[found[3]] |= {found[1]} - {PACKAGE}
+
+    def libraries(extra: str) -> set[str]:
+        return {lib for one in needs[extra] for lib in (libraries(one[1:]) if one[0] == "[" else [one])}
+
+    def is_here(library: str) -> bool:
+        try:
+            return bool(distribution(library))
+        except PackageNotFoundError:
+            return False
+
+    here = {extra: found for extra in needs if all(map(is_here, found := libraries(extra)))}
+    return [extra for extra, found in here.items() if not any(found < other for other in here.values())]
 
 
 def _origin(installed: Distribution) -> dict[str, Any]:

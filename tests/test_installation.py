@@ -8,11 +8,13 @@ import sys
 import sysconfig
 import tomllib
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from nanoclaw.installation import start_command
+from nanoclaw.installation import install_command, start_command
 from tests.model_server import ModelServer, says
 
 ROOT = Path(__file__).parent.parent
@@ -107,6 +109,21 @@ def test_an_extra_is_added_by_what_installed_the_program(installed: Installed, l
     assert "local" in told.rpartition("[")[2]
     assert ".whl[" in told
     assert "nanoclaw-assistant[" not in told
+
+
+def test_an_extra_that_came_with_another_is_not_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    extras = {"local": "xllamacpp>=1 nanoclaw-assistant[page,mcp]", "page": "starlette>=1,<2 websockets>=15"}
+    extras |= {"mcp": "mcp>=2.3", "discord": "websockets>=15", "slack": "websockets>=15", "email": "imap-tools>=1"}
+    requires = [f"{one}; extra == '{extra}'" for extra, needs in extras.items() for one in needs.split()]
+    program = SimpleNamespace(requires=requires, read_text=lambda name: None)
+
+    def distribution(name: str) -> SimpleNamespace:
+        if name == "imap-tools":
+            raise metadata.PackageNotFoundError
+        return program
+
+    monkeypatch.setattr(metadata, "distribution", distribution)
+    assert install_command("email").endswith("'nanoclaw-assistant[email,local]'")
 
 
 def test_in_a_container_an_extra_is_added_to_its_image(installed: Installed) -> None:

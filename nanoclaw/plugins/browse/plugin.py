@@ -220,10 +220,9 @@ class Browse(Plugin):
     async def check(self, deep: bool) -> Iterable[Finding]:
         from importlib.util import find_spec
 
-        said = "" if self._is_there else lack(self._settings.chromium, self._path)
-        if said and find_spec("playwright") is None and not self._settings.chromium:
-            return [Finding(True, f"off: {said}")] if deep else []
-        if said:
+        if find_spec("playwright") is None and not self._settings.chromium:  # nobody asked for a browser
+            return []
+        if said := "" if self._is_there else lack(self._settings.chromium, self._path):
             return [Finding(False, said)]
         path = executable(self._settings.chromium, self._path)
         sandbox = "; without its own sandbox, as this is root" if os.geteuid() == 0 else ""

@@ -54,7 +54,7 @@ async def test_who_has_the_tools(tmp_path: Path, playwright: None, path: str, pr
     assert len(await names(tmp_path, path, profile=profile)) == offered
 
 
-async def test_without_the_extra_the_model_reads_that_it_has_no_browser_and_doctor_says_what_adds_it(
+async def test_without_the_extra_the_model_reads_that_it_has_no_browser_and_doctor_says_what_adds_it_if_asked_for(
     tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "playwright", None)
@@ -62,8 +62,9 @@ async def test_without_the_extra_the_model_reads_that_it_has_no_browser_and_doct
     async with running(tmp_path, model, environment={"PATH": path}) as program:
         await program.ask("Look at shop.example")
     assert "You have no browser." in str(model.requests[0].system)
-    ((is_well, said),) = await findings(tmp_path, path)
-    assert is_well and "browser" in said and "install" in said  # it is optional
+    assert await findings(tmp_path, path) == []
+    ((is_well, said),) = await findings(tmp_path / "asked", path, f'[browse]\nchromium = "{path}/chromium-browser"\n')
+    assert not is_well and "browser" in said and "install" in said
 
 
 async def test_without_a_chromium_doctor_says_what_to_install(tmp_path: Path, playwright: None) -> None:
