@@ -46,7 +46,6 @@ class ConversationCommands:
     def all(self) -> Iterable[Command]:
         told = "your conversations; /sessions WORDS searches them; /sessions rename NAME TITLE, /sessions delete NAME"
         back, again = "back to before message N, files too; /rewind lists them", "the last message again: /retry MODEL"
-        by_hand = "in a terminal !COMMAND runs it and shows the model, !!COMMAND only runs it"
         command = partial(Command, private=True, part_of="history")
         waiting = partial(command, waits=True)
         return (
@@ -58,7 +57,7 @@ class ConversationCommands:
             waiting("edit", "other words in place of your last message", self._ways.edit),
             waiting("rewind", back, self._ways.rewind),
             waiting("continue", "a new conversation that begins with a summary of this one", self._ways.go_on),
-            waiting("ran", by_hand, self._ran, typed="!"),
+            waiting("ran", "!COMMAND in a terminal runs it and tells the model; !! only runs it", self._ran, typed="!"),
             command("export", "write it to a file: /export [markdown|json] [NAME]", self._export),
         )
 
