@@ -140,6 +140,7 @@ def test_without_a_model_a_reminder_is_set_all_the_same(home: Home) -> None:
     assert ended.stdout.startswith("Job 1, a reminder, is set: ")
     assert ended.stdout.endswith("in 20 minutes. “take the pizza out”\n")
     assert "reminder “take the pizza out”" in without_server(home, "cron", "list").stdout
+    assert "Reminder 1: take the pizza out" in without_server(home, "cron", "rehearse", "1").stdout
 
 
 def test_without_a_model_json_is_still_one_object(home: Home) -> None:

@@ -29,14 +29,10 @@ def carry_out(
     """Carry out a command: through the running process, or in this one, which looks for a model if it `asks_model`. One
     that `only_reads` needs no free disk space."""
     from nanoclaw.commands.inspecting import app_over_copy
-    from nanoclaw.commands.talking import print_left_out, print_unfired, program, said
+    from nanoclaw.commands.talking import model_or_lack, print_left_out, print_unfired, program, said
 
     async def here() -> int:
-        model = ""
-        if asks_model:
-            from nanoclaw.providers.choose import choose_model
-
-            model = await choose_model(config)
+        model = (await model_or_lack(config))[0] if asks_model else ""  # a reminder is rehearsed without one
         async with app_over_copy(config) if only_reads else program(config, model) as app:
             print_left_out(app)
             if (told := await reply(app, command, as_json=as_json)) is None:

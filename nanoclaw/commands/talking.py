@@ -74,7 +74,7 @@ def _answer_once(config: Config, options: Options, text: str) -> int:
         attach.say(config.problem)
 
     async def answer() -> int:
-        model, lack = await _model(config, options.model)
+        model, lack = await model_or_lack(config, options.model)
         asked = OneQuestion(text, options.session, files, options.json, options.timeout)
         channel = Plain(asked, config.clock(), model=model)
         async with program(config, model, channels=[channel], forced=bool(options.model)) as app:
@@ -130,7 +130,7 @@ def _check(app: App, channel: Plain, lack: str) -> None:
         channel.accepts_any = False
 
 
-async def _model(config: Config, wanted: str = "") -> tuple[str, str]:
+async def model_or_lack(config: Config, wanted: str = "") -> tuple[str, str]:
     """The model that answers, or '' and why there is none."""
     from nanoclaw.providers.choose import choose_model
 
@@ -252,7 +252,7 @@ class TerminalChat:
         config, options = self._config, self._options
         is_first = not (config.home / "state.db").exists()
         _check_settings(config, options.model)
-        model, lack = await _model(config, options.model)
+        model, lack = await model_or_lack(config, options.model)
         async with program(config, model, forced=bool(options.model)) as app:
             _keep(config)
             if self._relay is None:
@@ -327,7 +327,7 @@ def gateway(config: Config, options: Options) -> int:
     was_free, failed = _take_home(config), list[str]()
 
     async def serve() -> None:
-        model, lack = await _model(config)  # reminders, notes and commands work without
+        model, lack = await model_or_lack(config)  # reminders, notes and commands work without
         for one in filter(None, (config.problem, lack, *channels.incomplete(config))):
             attach.say(one)
         me = _end_at_signals()
