@@ -55,7 +55,9 @@ class JobCommands:
             case "add":
                 return self._add(said, rest, "/jobs add every weekday at 7:30: stand up, or /jobs add task …", tx)
             case "next":
-                return self._next(service, rest)
+                lines = (times := self._next(service, rest)).text.split("\n")
+                more = [f"and {len(lines[MOST_IN_CHAT:])} more"] if lines[MOST_IN_CHAT:] else []
+                return times if said.shell else times._replace(text="\n".join([*lines[:MOST_IN_CHAT], *more]))
             case "runs" if said.profile in EVERYWHERE:
                 return service.runs(number(rest) if rest else None)
             case "remove":
@@ -146,7 +148,7 @@ _FLAG = re.compile(
     r"(?i)(task|--task|--skip|--may-schedule|--plan)\s+|(--zone|--to|--nag)[ =](\S+(?:\s*[x×]\s*\d+(?=\s))?)\s+"
 )
 _NEXT = re.compile(r"\s(--cron|--tz|--from|-n)[ =]")
-MOST_TIMES = 1000  # that /jobs next lists
+MOST_TIMES, MOST_IN_CHAT = 1000, 20  # that `nanoclaw jobs next` and /jobs next list
 _COLON, _TIGHT_COLON = re.compile(r"[:：](?=\s)"), re.compile(r"[:：](?!\d)")
 _FLAG_AT_END = re.compile(r"(?i)\s(--(?:task|skip|may-schedule|plan|(?:zone|to|nag)[ =]\S+(?:\s*[x×]\s*\d+)?))$")
 _ME = re.compile(r"^me\s+", re.IGNORECASE)

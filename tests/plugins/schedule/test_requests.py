@@ -191,6 +191,13 @@ async def test_a_models_time_that_the_persons_words_do_not_say_is_asked(
         assert jobs(program) == []
 
 
+async def test_a_chat_lists_the_first_twenty_times_of_a_job_and_how_many_more(tmp_path: Path) -> None:
+    async with running(tmp_path, ScriptedProvider()) as program:
+        *lines, more = (await program.ask("/jobs next --cron '0 9 * * *' -n 50")).split("\n")
+        assert (len(lines), more) == (20, "and 30 more")
+        assert "more" not in await program.ask("/jobs next --cron '0 9 * * *' -n 20")
+
+
 async def test_the_model_knows_later_what_code_has_set(tmp_path: Path) -> None:
     model = ScriptedProvider(call("cron", {"action": "remove", "id": 1}), "Removed.")
     async with running(tmp_path, model) as program:
