@@ -57,6 +57,15 @@ def runtime_metadata(
     return "\n".join([*lines, CLOSE])
 
 
+SAID_TO_PROGRAM = "The person said “{}”, which the program answered."
+
+
+def said_to_program(text: str) -> str:
+    """The person's words in a remark about what code answered; '' for any other."""
+    found = re.search("^" + SAID_TO_PROGRAM.format("(.*)"), text, re.MULTILINE) if OPEN in text else None
+    return found[1] if found else ""
+
+
 def in_short(text: str) -> str:
     """The runtime metadata for a small model: only the time, who wrote, and what came with the message. Other text by
     the program stays as it was."""

@@ -21,8 +21,10 @@ from nanoclaw.core.store import inbox
 from nanoclaw.core.store.db import PANIC, Flags, Transaction
 from nanoclaw.core.store.inbox import OpenTurn
 from nanoclaw.escapes import one_line
+from nanoclaw.runtime_metadata import SAID_TO_PROGRAM
 
 FROZEN = "Everything is frozen by /panic. This is kept until /resume."
+TOO_LATE = "Your edit changes nothing, as this was answered before. /undo undoes it; then send the new words."
 FROZEN_FOR_GUESTS = "I am paused. This is kept until I continue."
 
 
@@ -109,12 +111,14 @@ class Router:
         if said == "ignore":
             return None
         if isinstance(said, Reply):
-            remark = f"The person said “{one_line(said_as, 300)}”, which the program answered."
+            remark = SAID_TO_PROGRAM.format(one_line(said_as, 300))
             return self._answered(inbound, tx, said, remark if said.is_news else "")
         if inbound.role is None:
             return None
         if inbound.is_edit:
             row = inbox.change(tx.db, inbound)
+            if row is None and inbox.change_answered(tx.db, inbound):
+                tx.send(Outbound(inbound.address, TOO_LATE, reply_to=inbound.external_id), is_news=False)
             return None if row is None else _Taken(Accepted(row, inbound))
         given = self._commands.given(inbound)
         if answers and given and not (given.is_async or given.waits or is_stop(inbound.message.text)):

@@ -15,9 +15,10 @@ from nanoclaw.core.errors import ProviderRefused, ProviderUnavailable
 from nanoclaw.core.events import Joined, Notice, Queued
 from nanoclaw.core.messages import Attachment, Inbound, ModelRequest, UserMessage
 from nanoclaw.core.plugin import Ended, Host, Plugin, Turn, Tx
+from nanoclaw.core.router import TOO_LATE
 from nanoclaw.core.tool import tool
 from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
-from tests.program import MAIN, FakeChannel, Gate, HandClock, Program, assert_legal, bare
+from tests.program import MAIN, FakeChannel, Gate, HandClock, Program, assert_legal, bare, running
 
 AT_ONCE = QueuePolicy(retry_seconds=(0,))
 DOWN = ProviderUnavailable("the model cannot be reached")
@@ -154,6 +155,22 @@ async def test_after_a_restart_a_message_that_waited_says_what_it_was_changed_to
         await program.deliver(changed._replace(is_edit=True))
         await program.deliver(changed._replace(external_id="unheard of", is_edit=True))
         assert [one for _, one in kept.waiting()] == [changed]
+
+
+async def test_an_edit_of_what_the_program_has_answered_is_told_once_to_change_nothing(tmp_path: Path) -> None:
+    texts = ("remind me in 20 minutes to stretch", "hello")
+    async with running(tmp_path, ScriptedProvider("Hi.")) as program:
+        for text in texts:
+            said = Inbound(MAIN, "me", text, UserMessage(text, program.clock()))
+            await program.deliver(said)
+            assert (await program.answer()).startswith(("Job 1, a reminder, is set: ", "Hi."))
+            await program.app.conversations.idle()
+            for words in (text, "remind me in 30 minutes to stretch", "remind me in 30 minutes to stretch", ""):
+                await program.deliver(said._replace(message=said.message._replace(text=words), is_edit=True))
+            if text == texts[0]:
+                assert await program.answer() == TOO_LATE
+            assert program.channel.sent.empty()
+        assert len(program.rows("SELECT 1 FROM jobs")) == 1
 
 
 async def test_what_comes_while_the_last_answer_is_written_has_an_answer_of_its_own(tmp_path: Path) -> None:

@@ -152,6 +152,16 @@ def change(db: sqlite3.Connection, inbound: Inbound) -> int | None:
     return next((row for (row,) in db.execute(sql, values).fetchall()), None)
 
 
+def change_answered(db: sqlite3.Connection, inbound: Inbound) -> bool:
+    """Give a message that code has answered its new words. False for any other, and where they are the same."""
+    sql = (
+        "UPDATE inbox SET body = json_set(body, '$.text', ?1) WHERE (channel, chat, external_id) = (?2, ?3, ?4)"
+        " AND ?1 NOT IN ('', body ->> 'text') AND (turn, state) IS (NULL, 'done')"
+        " AND id IN (SELECT inbox FROM outbox) RETURNING 1"
+    )
+    return bool(db.execute(sql, (inbound.message.text, *inbound.address, inbound.external_id)).fetchall())
+
+
 def end(db: sqlite3.Connection, rows: Iterable[int], now: datetime) -> None:
     """End rows inside the caller's transaction, each with its turn if that could not end by itself."""
     for row in rows:

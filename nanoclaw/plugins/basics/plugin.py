@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import tzinfo
@@ -13,6 +12,7 @@ from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.messages import AssistantMessage, Message, ToolResult, UserMessage
 from nanoclaw.core.plugin import EVERYBODY, Command, Host, Plugin, Reply, Said, Tx
 from nanoclaw.escapes import one_line
+from nanoclaw.runtime_metadata import said_to_program
 
 PAGE, LINE = 40, 300
 """Messages on a page of /history, and characters of each."""
@@ -143,9 +143,6 @@ def history_text(messages: Iterable[Message], page: str, zone: tzinfo | None) ->
     return older + "\n".join(lines[max(0, end - PAGE) : end]) or "Nothing was said yet."
 
 
-_SAID = "^The person said “(.*)”, which the program answered"
-
-
 def _first(arguments: str) -> str:
     """The first text among a call's arguments: a command, a path; all of them where there is none."""
     with suppress(ValueError, AttributeError, RecursionError):
@@ -157,9 +154,9 @@ def _line(message: Message, zone: tzinfo | None) -> str:
     """One message as a line; '' for what no one said."""
     match message:
         case UserMessage(origin="runtime"):
-            if not (said := re.search(_SAID, message.text, re.MULTILINE)):
+            if not (text := said_to_program(message.text)):
                 return ""
-            who, text = "you", said[1]
+            who = "you"
         case UserMessage():
             who, text = "you", message.text
         case AssistantMessage():

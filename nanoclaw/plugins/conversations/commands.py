@@ -20,6 +20,7 @@ from nanoclaw.escapes import one_line
 from nanoclaw.outside_text import block, own_words
 from nanoclaw.plugins.conversations.titles import LONGEST, age, size, titled
 from nanoclaw.plugins.conversations.ways import Ways
+from nanoclaw.runtime_metadata import said_to_program
 
 if TYPE_CHECKING:
     from nanoclaw.core.records import Records
@@ -252,15 +253,14 @@ def _excerpt(text: str, word: str) -> str:
 
 
 def as_markdown(title: str, messages: Sequence[Message], hide: Callable[[str], str], zone: tzinfo | None) -> str:
-    """Words as they were said, a line for each call and its result; what the program told the model is left out."""
+    """Words as they were said, a line for each call and its result; and not what else the program told the model."""
     parts = [f"# {one_line(hide(title), 200) or 'A conversation'}"]
     for message in messages:
         at = f"{message.at.astimezone(zone):%Y-%m-%d %H:%M}"
         match message:
-            case UserMessage(origin="runtime"):
-                continue
-            case UserMessage():
-                parts.append(f"## You, {at}\n\n{hide(without_documents(own_words(message.text)))}")
+            case UserMessage(origin=origin, text=text):
+                own = said_to_program(text) if origin == "runtime" else without_documents(own_words(text))
+                parts += [f"## You, {at}\n\n{hide(own)}"] if own or origin != "runtime" else []
             case AssistantMessage():
                 calls = [f"- `{one_line(hide(f'{call.name} {call.arguments}'), _CALL)}`" for call in message.tool_calls]
                 said = [hide(message.text.strip()), "\n".join(calls)]

@@ -13,6 +13,7 @@ from nanoclaw.core.messages import Address, AssistantMessage, Effect, Message, U
 from nanoclaw.core.plugin import Host, NamedTuple, Reply, Said, Tx
 from nanoclaw.escapes import one_line
 from nanoclaw.plugins.conversations.titles import age, titled
+from nanoclaw.runtime_metadata import said_to_program
 
 LISTED, NAMED = 10, ("terminal", "page")
 """Messages that /rewind shows; channels whose conversations are names that a person may choose."""
@@ -222,6 +223,11 @@ class Ways:
         raise NanoclawError("nothing was said in this conversation yet.")
 
     def _last(self, conversation: Address) -> NumberedMessage:
+        for message in (one.message for one in reversed(self._host.conversations.of(conversation).unsummed())):
+            if said := said_to_program(message.text):
+                raise NanoclawError(f"“{said}” was answered by the program: /undo undoes it; then say it anew.")
+            if isinstance(message, UserMessage) and message.origin == "person":
+                break
         return self._here(conversation)[-1]
 
     def _numbered(self, asked: Sequence[NumberedMessage], argument: str) -> NumberedMessage:

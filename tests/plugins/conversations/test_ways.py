@@ -13,6 +13,7 @@ from nanoclaw.providers.scripted import Hang, ScriptedProvider, call
 from tests.program import MAIN, NOON, Program, assert_legal, running
 
 WRITES = call("write_file", {"path": "bird.txt", "content": "a pelican"})
+STRETCH = "remind me in 20 minutes to stretch"
 NAMES = '[models]\nsummaries = "scripted/sums"'
 
 
@@ -251,6 +252,23 @@ async def test_a_terminal_opens_a_conversation_by_name(tmp_path: Path) -> None:
             "opened": "terminal:camp",
         }
         assert "there is no conversation 'sea'" in await program.ask("/sessions open sea")
+
+
+async def test_what_the_program_answered_is_not_edited_and_stands_in_an_export(tmp_path: Path) -> None:
+    async with running(tmp_path, ScriptedProvider("Hi.", "Hello.")) as program:
+        for first in (STRETCH, "hello"):
+            if first == "hello":
+                assert await program.ask(first) == "Hi."
+            assert "a reminder, is set: " in await program.ask(STRETCH)
+            for command in ("/edit remind me in an hour to stretch", "/edit", "/retry"):
+                assert f"“{STRETCH}” was answered by the program: /undo undoes it" in await program.ask(command)
+        done = await told(program, "export")
+        assert done.data
+        text = (program.workspace / done.data["file"]).read_text()
+        assert text.count(f"## You, 2026-03-06 12:00\n\n{STRETCH}\n\n## nanoclaw, ") == 2
+        assert await program.ask("hello again") == "Hello."
+        await program.ask("/edit")
+        assert opened(program) == [GoTo("", "/edit hello again")]
 
 
 async def test_an_export_has_words_and_calls_and_no_key(tmp_path: Path) -> None:
