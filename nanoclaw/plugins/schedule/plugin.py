@@ -242,9 +242,15 @@ class Schedule(Plugin):
         self._open.discard(turn.external_id)
         answer = requests.instead(turn.history, turn.now(), self.public.zone)
         if answer is None and told.startswith(requests.NOT_A_TIME):
-            turn.later(lambda tx: tx.deliver(requests.next_message(turn, told)))
+            turn.later(lambda tx: self._close(turn, told, tx))
             return AssistantMessage(requests.CLOSED, turn.now())
         return answer
+
+    def _close(self, turn: Turn, told: str, tx: Tx) -> None:
+        """End a question with words that are for something else. The model is sent the reminder no more: a small one
+        asks for it again."""
+        self._host.conversations.take_back(turn.conversation, turn.id, tx)
+        tx.deliver(requests.next_message(turn, told))
 
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended | None:
         from nanoclaw.plugins.schedule import tasks

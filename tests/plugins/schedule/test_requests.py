@@ -135,9 +135,14 @@ async def test_just_after_midnight_two_buttons_ask_for_the_day_also_after_a_rest
 @ASKS
 async def test_words_that_are_no_time_go_to_the_model_and_silence_sets_nothing(tmp_path: Path) -> None:
     clock = HandClock(NIGHT)
-    async with running(tmp_path, ScriptedProvider("It rains."), clock=clock) as program:
+    model = ScriptedProvider("It rains.")
+    async with running(tmp_path, model, clock=clock) as program:
         await program.ask(EIGHT)
         assert [await program.ask("how is the weather?"), await program.answer()] == [requests.CLOSED, "It rains."]
+        seen = [one.text for one in model.requests[0].history if getattr(one, "origin", "") != "runtime"]
+        assert seen == [requests.CLOSED, "how is the weather?"]
+        assert f"you: {EIGHT}" in await program.ask("/history")
+        assert_legal(program.history)
         await program.ask(EIGHT)
         assert await program.ask("/jobs") != ""
         asked = await program.ask("remind me on friday to see the dentist")
