@@ -222,8 +222,14 @@ class Claims(Plugin):
         self._host = host
 
     def stream(self, turn: Turn) -> Filter | None:
-        """Holds back the answer to a request that takes a tool until one had an effect."""
-        if turn.origin != "person" or not turn.profile.acts or wanted(_asked(turn)[0]) != "order":
+        """Holds back the answer to a request that takes a tool until one had an effect, and what is said while the
+        person is yet to be asked about that: the model answers again after it."""
+        if turn.origin != "person" or not turn.profile.acts:
+            return None
+        asked, last = _asked(turn)
+        if last and last.refused == "later":
+            return _HeldBack(lambda text: False)
+        if wanted(asked) != "order":
             return None
         is_over = turn.effects or self._is_planned(turn)
         return None if is_over else _HeldBack(lambda text: not self._fact(text, turn))
@@ -253,7 +259,8 @@ class Claims(Plugin):
         return plan is not None and plan.is_on(turn.conversation)
 
     def _fact(self, answer: str, turn: Turn) -> str:
-        asked, failed = _asked(turn)
+        asked, last = _asked(turn)
+        failed = last.name if last and last.is_error else ""
         if not wanted(asked):
             return ""
         effects = [one for one in turn.effects if one.state in ("begun", "done") or one.kind == "command"]
@@ -303,13 +310,12 @@ class _HeldBack:
         return self._text if self._is_right(self._text) else ""
 
 
-def _asked(turn: Turn) -> tuple[str, str]:
-    """The person's last words, and the name of the last tool if it failed."""
+def _asked(turn: Turn) -> tuple[str, ToolResult | None]:
+    """The person's last words, and the last result since."""
     last: ToolResult | None = None
     for one in reversed(turn.history):
         if isinstance(one, ToolResult):
             last = last or one
         elif isinstance(one, UserMessage) and one.origin == "person":
-            failed = last.name if last and last.is_error else ""
-            return own_words(one.text) if "[outside " in one.text else one.text, failed
-    return "", ""
+            return own_words(one.text) if "[outside " in one.text else one.text, last
+    return "", None

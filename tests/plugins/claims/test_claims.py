@@ -51,6 +51,13 @@ def test_what_is_no_claim_streams_when_it_is_whole(tmp_path: Path) -> None:
     assert talk(tmp_path, ("put milk on my list", "Which list?")).streamed == "Which list?"
 
 
+def test_what_is_said_before_the_question_about_deletions_is_not_shown(tmp_path: Path) -> None:
+    makes, deletes = (call("exec", {"command": f"{does} {{1..9}}.txt"}) for does in ("touch", "rm"))
+    home = talk(tmp_path, ("make files", (makes, "Made.")), ("delete them all", (deletes, "I have deleted all.")))
+    assert home.answers[1].startswith("1. `rm {1..9}.txt` deletes 9 files")
+    assert home.streamed == "Made."
+
+
 def test_a_command_that_failed_has_installed_nothing(tmp_path: Path) -> None:
     fails = call("exec", {"command": "false"})
     said, honest = "requests has been installed and is ready to use.", "The installation failed."
