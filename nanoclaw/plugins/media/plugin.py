@@ -6,7 +6,7 @@ import asyncio
 import os
 import re
 import threading
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
 from weakref import WeakKeyDictionary
 
@@ -22,6 +22,7 @@ CAPABILITY = "Files: a line of its own in your answer, MEDIA:./path/in/workspace
 ANSWERS = "This answers a message of yours that repeats others' text, set in a block."
 SEND_BACK = "To send a file back, save it in the workspace and write on a line of its own: MEDIA:./its/path"
 
+READ = "[files] read in config.toml"
 GUESTS_MEGABYTES, DOCUMENT_CHARACTERS = 1_000, 12_000
 """The most of guests' files that is kept in all, and of an attached document that reaches the model."""
 
@@ -94,7 +95,23 @@ class Media(Plugin):
         if inbound is None:
             return None
         draft = self._with_quote(draft, inbound, turn) if inbound.quoted and not draft.quote else draft
+        if "@" in draft.message.text and turn.profile.name == "person" and not draft.message.outside:
+            lacking = [f"there is no {name} in the workspace" for name in self._not_there(draft.message.text)]
+            await self._tell(inbound, [f"{one}: copy it there, or add its folder to {READ}" for one in lacking])
+            draft = draft._replace(remarks=(*draft.remarks, *(f"The person was told: {one}." for one in lacking)))
         return await self._with_files(draft, inbound, turn) if draft.attachments else draft
+
+    def _not_there(self, text: str) -> Iterator[str]:
+        """Files that a text names as @letter.pdf, of which there are none."""
+        from nanoclaw.beneath.paths import PathError, open_for_reading
+        from nanoclaw.documents.documents import TYPES
+
+        for name in re.findall(r"(?<!\S)@([^\s@]*\.\w+)", text):
+            if os.path.splitext(name)[1].lower() in TYPES:  # noqa: PTH122  (a string)
+                try:
+                    open_for_reading(self._host.reach, name).close()
+                except PathError:
+                    yield name
 
     def _with_quote(self, draft: Draft, inbound: Inbound, turn: Turn) -> Draft:
         """With our own message that this one answers. That of an earlier talk may repeat others' text."""

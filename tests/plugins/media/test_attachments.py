@@ -10,10 +10,11 @@ from PIL import Image as pillow
 
 from nanoclaw.core.errors import ChannelError, ProviderError, Undeliverable
 from nanoclaw.core.events import Notice
-from nanoclaw.core.messages import Address, Attachment, UserMessage
+from nanoclaw.core.messages import Address, Attachment, Inbound, UserMessage
 from nanoclaw.plugins.media.folder import MediaFolder
+from nanoclaw.plugins.media.plugin import READ
 from nanoclaw.providers.scripted import Hang, ScriptedProvider
-from tests.program import FakeChannel, Program, everybody_is, running
+from tests.program import MAIN, NOON, FakeChannel, Program, everybody_is, running
 
 
 def picture(kind: str = "PNG") -> bytes:
@@ -81,6 +82,20 @@ async def test_a_photo_is_kept_and_shown_to_the_model(tmp_path: Path) -> None:
         assert path.read_bytes() == home.channel.held["r1"]
         assert f"photo.jpg is kept as media/2026-03/{path.name}" in metadata
         assert "[media attached: photo.jpg (image/jpeg)]" in metadata
+
+
+async def test_a_named_file_that_is_not_there_is_told_to_the_person_and_the_model(tmp_path: Path) -> None:
+    provider = ScriptedProvider("I see.", "Fine.")
+    async with running(tmp_path, provider, plugins=MINE) as home:
+        (home.workspace / "list.md").write_text("milk")
+        (tmp_path / "letter.md").write_text("dear")
+        told = f"there is no {{}} in the workspace: copy it there, or add its folder to {READ}"
+        await home.ask(f"what do @list.md, @bills/invoice.pdf and @{tmp_path}/letter.md say? ask tom@mail.md or @tom.b")
+        assert notices(home) == [told.format("bills/invoice.pdf"), told.format(f"{tmp_path}/letter.md")]
+        assert "The person was told: there is no bills/invoice.pdf in the workspace." in asked(provider)[0]
+        await home.deliver(Inbound(MAIN, "me", "w", UserMessage("see @no.pdf", NOON, outside="a mail")))
+        await home.answer()
+        assert len(notices(home)) == 2
 
 
 async def test_the_content_decides_what_is_a_picture(tmp_path: Path) -> None:
