@@ -141,11 +141,12 @@ class Flushes:
         models, has_own = self._host.models, bool(self._host.setting(f"models.{PURPOSE}").name)
         chosen = "" if has_own else flush.model
         try:
-            name = models.of(chosen, PURPOSE).model
+            provider = models.of(chosen, PURPOSE)
         except NanoclawError as error:  # there is no key, or no such model any more
             self._later(flush._replace(tries=flush.tries + 1), str(error), tx)
             return
-        is_local, window = models.is_local(name), models.window_of(name)
+        is_local, window = models.is_local(provider.model), models.window_of(provider.model)
+        is_small = getattr(provider, "cuts_history", False)  # it notes wishes and questions as if they were news
         if is_local and (pause := self._until_calm()):
             tx.execute("UPDATE memory_flushes SET due = ? WHERE id = ?", self._now() + pause, flush.id)
             return
@@ -153,7 +154,7 @@ class Flushes:
         said = self._said(flush, most)
         reached = said[-1].id if said else flush.upto
         rules = self._host.get("rules")
-        if (rules and rules.refusal("memory_add", {})) or not _says_enough(said):
+        if is_small or (rules and rules.refusal("memory_add", {})) or not _says_enough(said):
             self._done(flush._replace(reached=reached), tx)
             return
         facts = self._store.own("MEMORY.md").strip()[-min(MOST_FACTS, most // 4) :]

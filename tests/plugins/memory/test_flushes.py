@@ -230,6 +230,20 @@ async def test_a_model_of_this_machine_is_asked_when_the_person_is_quiet(
 
 
 @pytest.mark.parametrize("own", ["", '[models]\nsummaries = "scripted/cheap"\n'])
+async def test_a_small_model_is_not_asked_unless_another_writes_summaries(tmp_path: Path, own: str) -> None:
+    class Small(ScriptedProvider):
+        cuts_history = True
+
+    small, cheap = Small("Lovely."), ScriptedProvider(keep(KEPT), model="scripted/cheap")
+    async with running(tmp_path, small, cheap, settings=own, wakes=True) as here:
+        await here.ask(SAID)
+        await here.ask("/new")
+        await settled(here)
+        assert (KEPT in written(here)) == bool(own)
+    assert (len(small.requests), len(cheap.requests)) == (1, bool(own))
+
+
+@pytest.mark.parametrize("own", ["", '[models]\nsummaries = "scripted/cheap"\n'])
 async def test_it_goes_to_the_model_of_summaries_or_else_to_that_of_the_conversation(tmp_path: Path, own: str) -> None:
     usual, chosen = ScriptedProvider(), ScriptedProvider("Lovely.", keep(KEPT), model="scripted/chosen")
     cheap = ScriptedProvider(keep(KEPT), model="scripted/cheap")
