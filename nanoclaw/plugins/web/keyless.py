@@ -66,4 +66,4 @@ def _read(output: bytes) -> list[WebResult]:
             f"Nothing was searched: the engines refuse programs at the moment ({told}), so this says nothing about "
             'whether there are results. Wait some minutes, or set [web] search to "brave", "tavily" or "searxng".'
         )
-    raise SearchError(f"Nothing was searched: no engine can be reached ({told}). Check the connection to the net.")
+    raise SearchError(f"Nothing was searched: no engine can be reached. Check the connection to the net ({told}).")
