@@ -37,8 +37,6 @@ def judge(when: str, turn: Turn, zone: str, *, language: str = "", is_task: bool
         options = [_label(one, now, zone) for one in _if_not_said(heard, turn, zone, is_task=is_task)]
         if len(options) == 1:
             question, options = f"I read “{when}” as this time. Is it right?", [*options, NO]
-    if turn.history and turn.history[-1].text.startswith(NOT_A_TIME):  # this is what was said to the question before
-        question = f"The reminder before is not set. {question}"
     if options and (turn.role != "owner" or turn.is_group):  # the question would be the owner's
         return Refuse(f"Nothing was set yet. {question} ({' or '.join(options)}) Give the day and the time in full.")
     return Ask(question, tuple(options), seconds=SECONDS, is_free=True) if options else None

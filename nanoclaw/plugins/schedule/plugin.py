@@ -17,6 +17,7 @@ from nanoclaw.core.messages import (
     Outbound,
     ToolExample,
     ToolResult,
+    UserMessage,
 )
 from nanoclaw.core.plugin import (
     EVERYBODY,
@@ -240,17 +241,20 @@ class Schedule(Plugin):
         if turn is None or not (told or turn.external_id in self._open) or request.history != turn.history:
             return None
         self._open.discard(turn.external_id)
-        answer = requests.instead(turn.history, turn.now(), self.public.zone)
-        if answer is None and told.startswith(requests.NOT_A_TIME):
+        if told.startswith(requests.NOT_A_TIME):
             turn.later(lambda tx: self._close(turn, told, tx))
             return AssistantMessage(requests.CLOSED, turn.now())
-        return answer
+        return requests.instead(turn.history, turn.now(), self.public.zone)
 
     def _close(self, turn: Turn, told: str, tx: Tx) -> None:
-        """End a question with words that are for something else. The model is sent the reminder no more: a small one
-        asks for it again."""
+        """End a question with words that name no time: they are a message like any other. The model is sent the
+        reminder no more: a small one asks for it again."""
+        id_, words = f"{turn.external_id}-instead", told.removeprefix(requests.NOT_A_TIME).rpartition("”. Nothing")[0]
+        if requests.read(words, turn.now(), self.public.zone):
+            self._open.add(id_)
         self._host.conversations.take_back(turn.conversation, turn.id, tx)
-        tx.deliver(requests.next_message(turn, told))
+        said = UserMessage(words, turn.now())
+        tx.deliver(Inbound(turn.address, turn.sender, id_, said, role=turn.role, conversation=turn.conversation))
 
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended | None:
         from nanoclaw.plugins.schedule import tasks

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from nanoclaw.core.messages import AssistantMessage, Inbound, Message, ToolCall, ToolResult, UserMessage
-from nanoclaw.core.plugin import NamedTuple, Turn
+from nanoclaw.core.plugin import NamedTuple
 from nanoclaw.plugins.schedule.tables import BY_CODE
 
 LONGEST = 240  # characters; whoever writes more wants more than a reminder
@@ -82,34 +82,19 @@ def may_ask(inbound: Inbound) -> bool:
 
 
 def instead(history: Sequence[Message], now: datetime, zone: str) -> AssistantMessage | None:
-    """The call for a reminder with an open time, then the result; words in place of a time may be another request."""
+    """The call for a reminder with an open time, or again with the words that leave it open; then the result."""
     earlier, called, last = (None, None, *history)[-3:]
     if last and isinstance(called, AssistantMessage) and (words := re.match(f"{STILL_OPEN}(.*?)”", last.text)):
         (call,) = called.tool_calls
         arguments = json.dumps({**json.loads(call.arguments), "when": words[1]}, ensure_ascii=False)
         return called._replace(at=now, tool_calls=(call._replace(id=f"{call.id}-again", arguments=arguments),))
-    if isinstance(last, ToolResult) and not last.text.startswith(NOT_A_TIME):
+    if isinstance(last, ToolResult):
         return AssistantMessage(last.text, now)
-    if last is None or (is_persons(earlier) and not isinstance(last, ToolResult)):
-        return None
-    said = said_instead(last.text) or last.text
-    if not (asked := read(said, now, zone)):
+    if last is None or is_persons(earlier) or not (asked := read(last.text, now, zone)):
         return None
     arguments = json.dumps({"action": "add", "when": asked.when, "text": asked.text}, ensure_ascii=False)
     call = ToolCall(f"{BY_CODE}{asked.language}-{len(history)}", "cron", arguments)
     return AssistantMessage("", now, (call,), finish="tool_calls")
-
-
-def next_message(turn: Turn, told: str) -> Inbound:
-    """Words that were said in place of a time, as a message like any other."""
-    said = UserMessage(said_instead(told), turn.now())
-    id_ = f"{turn.external_id}-instead"
-    return Inbound(turn.address, turn.sender, id_, said, role=turn.role, conversation=turn.conversation)
-
-
-def said_instead(told: str) -> str:
-    """Words that a result quotes as no time; '' for any other text."""
-    return told.removeprefix(NOT_A_TIME).rpartition("”. Nothing")[0] if told.startswith(NOT_A_TIME) else ""
 
 
 def is_persons(message: Message | None) -> bool:
