@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Literal
 
-from nanoclaw.core.channel import UNVERIFIED, ChannelAccess, Place, Proves
+from nanoclaw.core.channel import MAIN, TERMINAL, UNVERIFIED, ChannelAccess, Place, Proves
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.messages import Address, Inbound, Outbound, Role, is_stop
 from nanoclaw.core.plugin import Finding, Host, Tx
@@ -17,7 +17,7 @@ from nanoclaw.escapes import one_line
 from nanoclaw.plugins.access.accounts import Accounts, code_in, shown
 from nanoclaw.plugins.access.groups import LISTENERS, GroupTalk, cut, remember
 from nanoclaw.plugins.access.held import HeldMessages, released
-from nanoclaw.plugins.access.plugin import MAIN, PER_HOUR, TERMINAL, Admission, ChannelRules, account, creator, is_sure
+from nanoclaw.plugins.access.plugin import PER_HOUR, Admission, ChannelRules, account, creator, is_sure
 
 QUIET, HOUR = timedelta(minutes=1), timedelta(hours=1)
 """Between two lines in the log about strangers of a channel; between two that the owner is told about one thing, and in

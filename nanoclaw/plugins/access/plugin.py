@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from nanoclaw.core.channel import UNVERIFIED, ChannelSpec, ChannelTable, Ids
+from nanoclaw.core.channel import MAIN, TERMINAL, UNVERIFIED, ChannelSpec, ChannelTable, Ids
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.messages import Address, Inbound, Outbound
 from nanoclaw.core.plugin import EVERYBODY, Command, Finding, Host, NamedTuple, Plugin, Reply, Said, Tx
@@ -15,10 +15,6 @@ from nanoclaw.escapes import one_line
 if TYPE_CHECKING:
     from nanoclaw.plugins.access.gatekeeper import Gatekeeper
 
-
-TERMINAL = "terminal"
-"""The channel of the person's own machine: whoever types there is the owner."""
-MAIN = Address(TERMINAL, "main")
 
 Policy = Literal["silent", "pairing", "open"]
 Groups = Literal["off", "mention", "all"]

@@ -11,6 +11,7 @@ from nanoclaw.core.messages import AssistantMessage, Message, ModelRequest, Plac
 from nanoclaw.core.plugin import Host, Turn
 from nanoclaw.core.provider import estimate_message, estimate_request
 from nanoclaw.core.store.history import SHORT, shortened_upto
+from nanoclaw.escapes import BLANKS
 from nanoclaw.plugins.compaction.plugin import room_of
 from nanoclaw.plugins.compaction.summary import (
     FOCUS,
@@ -289,15 +290,14 @@ class Shrink:
             again = f"\n(Your last try could not be used: {problem}.)" if problem else ""
             asked = self._by_code(instruction + again)
             answer = await self._summaries.complete(self._request((*older, asked), tokens, tools))
-            problem = self._problem(answer, part)
-            if not problem:
-                return escape(answer.text.strip())
+            if not (problem := self._problem(answer, part)):
+                return escape(answer.text.strip(BLANKS))
         raise NoSummary(problem)
 
     def _problem(self, answer: AssistantMessage, part: Part) -> str:
         if answer.finish == "refusal":
             return "it was refused"
-        if not answer.text.strip():
+        if not answer.text.strip(BLANKS):
             return CALLED if answer.tool_calls else "it was empty"
         if answer.finish == "length":
             return "it was cut off; write a shorter one"

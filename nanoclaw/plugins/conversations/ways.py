@@ -11,7 +11,7 @@ from nanoclaw.core.errors import NanoclawError, ProviderError, WorkspaceError
 from nanoclaw.core.events import GoTo
 from nanoclaw.core.messages import Address, AssistantMessage, Effect, Message, UserMessage
 from nanoclaw.core.plugin import Host, NamedTuple, Reply, Said, Tx
-from nanoclaw.escapes import one_line
+from nanoclaw.escapes import BLANKS, one_line
 from nanoclaw.plugins.conversations.titles import age, titled
 from nanoclaw.runtime_metadata import said_to_program
 
@@ -73,18 +73,18 @@ class Ways:
                 answer = await self._host.complete(request, turn)
             except ProviderError as error:
                 raise NanoclawError(f"it could not be summed up: {error} /compact makes it shorter.") from error
-        if not answer.text.strip():
+        if not (words := answer.text.strip(BLANKS)):
             raise NanoclawError("the model wrote no summary: try again, or /branch takes all of it along.")
         sources = ", ".join(
             sorted({one.outside for one in history if not isinstance(one, AssistantMessage) and one.outside})
         )
-        text = _CARRIED.format(name=said.conversation, text=answer.text.strip())
+        text = _CARRIED.format(name=said.conversation, text=words)
         summary, title = UserMessage(text, self._host.now(), "runtime", (), sources), self.title(said.conversation)
 
         def change(tx: Tx) -> Reply:
             new = self._new(said, [[summary]], tx)
             tx.execute(_TITLE, str(new), one_line(f"{title or said.conversation} (continued)", _TITLED))
-            return self._opened(said, new, "begins with a summary of this one", {"summary": answer.text.strip()}, tx)
+            return self._opened(said, new, "begins with a summary of this one", {"summary": words}, tx)
 
         return await self._host.write(change)
 

@@ -16,6 +16,7 @@ from operator import methodcaller
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from nanoclaw.core.channel import MAIN
 from nanoclaw.core.errors import ConfigError, NanoclawError, WorkspaceError
 from nanoclaw.core.messages import Address, Message
 from nanoclaw.core.plugin import Command, Host, Plugin, Reply, Said, Tx
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from nanoclaw.plugins.importer.found import ForeignHome, ForeignJob, Turns
 
 SOURCES = ("nanobot", "hermes", "openclaw", "claude")
-MAIN = Address("terminal", "main")
 _ON_THE_WAY = "SELECT id, state FROM importer_runs WHERE state IN ('coming', 'going')"
 _FILES = "SELECT root, name, text, before, adds FROM importer_files WHERE run = ? ORDER BY id"
 

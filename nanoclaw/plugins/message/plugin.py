@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any
 
+from nanoclaw.core.channel import MAIN, TERMINAL
 from nanoclaw.core.errors import Refused, ToolError
 from nanoclaw.core.messages import Address, CheckedCall, Effect, Outbound, ToolExample
 from nanoclaw.core.plugin import Ask, Ended, Hears, Host, NamedTuple, Plugin, Scope, Tool, Turn, Tx, Verdict
@@ -15,7 +16,6 @@ from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.escapes import BLANKS, one_line
 from nanoclaw.silence_token import spoken
 
-TERMINAL = "terminal"
 MOST = 10
 """Messages of one turn."""
 MOST_FILES = 10
@@ -164,7 +164,7 @@ class Messages(Plugin):
     def _is_known(self, target: Address) -> bool:
         """Tells whether something may be sent there at all, be it with the owner's yes."""
         access = self._host.get("access")
-        if target == Address(TERMINAL, "main") or self._host.records.context(target):
+        if target == MAIN or self._host.records.context(target):
             return True
         is_listed = access and access.is_listed(target, "allow_from", "allow_groups", "send_to")
         return bool(is_listed or (access and target.channel != TERMINAL and access.is_owners(target)))

@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from nanoclaw.core.channel import MAIN
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.messages import Limits, ModelRequest, SystemPrompt, UserMessage
 from nanoclaw.core.plugin import Reply, Said
@@ -26,7 +27,6 @@ from nanoclaw.escapes import one_line
 from nanoclaw.plugins.page.channel import conversation_of
 from nanoclaw.plugins.page.render import html
 from nanoclaw.plugins.page.server import given, text_in
-from nanoclaw.plugins.page.talk import MAIN
 from nanoclaw.usage_totals import Total, totals
 
 if TYPE_CHECKING:

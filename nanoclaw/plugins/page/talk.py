@@ -15,7 +15,8 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from nanoclaw.beneath.paths import open_for_reading
-from nanoclaw.core.messages import Address, AssistantMessage, Attachment, Message, ToolCall, ToolResult
+from nanoclaw.core.channel import MAIN
+from nanoclaw.core.messages import AssistantMessage, Attachment, Message, ToolCall, ToolResult
 from nanoclaw.core.plugin import Said, Tx
 from nanoclaw.escapes import one_line
 from nanoclaw.plugins.page.channel import conversation, conversation_of
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from nanoclaw.plugins.page.channel import PageChannel
 
 BY_HAND = re.compile(r"!{1,2}[\w./~]")  # the beginning of a command that a terminal runs in the person's own shell
-MAIN = Address("terminal", "main")
 SHOWN = {one: f"image/{one}" for one in ("png", "jpeg", "gif", "webp")} | {"jpg": "image/jpeg", "ogg": "audio/ogg"}
 _KEY = re.compile(r"[^\s:\x00-\x1f]{1,64}:[^\x00-\x1f]{1,300}")
 

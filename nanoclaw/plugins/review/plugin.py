@@ -10,6 +10,7 @@ from contextlib import nullcontext
 from datetime import datetime, time, timedelta
 from typing import Annotated, Any, ClassVar
 
+from nanoclaw.core.channel import MAIN
 from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.core.messages import Address, Button, Effect, Inbound, Outbound
 from nanoclaw.core.plugin import Command, Ended, Hears, Host, NamedTuple, Plugin, Profile, Said, Tool, Turn, Tx
@@ -20,7 +21,6 @@ PLACE = Address("review", "main")
 """The conversation in which it is made."""
 
 REVIEW = Profile("review", "minimal", frozenset({"propose"}), "", "tasks", can_ask=False, can_allow=False, keeps=False)
-HOME = Address("terminal", "main")
 MOST = 8
 """Proposals of a card: with its first and last line it has ten."""
 
@@ -158,7 +158,7 @@ class Review(Plugin):
         shown = [(kind, one_line(text.partition(OTHER_WORDS)[0], LONGEST)) for kind, text in items]
         lines = [f"{n}. {LABELS[kind]}: {text}" for n, (kind, text) in enumerate(shown, 1)]
         text = "\n".join(["From today, for your memory:", *lines, "“yes” accepts all, “1 3” only these, “no” none."])
-        place = self._host.owner() or HOME
+        place = self._host.owner() or MAIN
         buttons = (Button("All", "/review yes"), Button("None", "/review no"))
         row = tx.send(Outbound(place, text, buttons=buttons), "From the evening review.")
         sql = "UPDATE review_cards SET state = 'open', channel = ?, chat = ?, outbox = ?, items = ? WHERE day = ?"

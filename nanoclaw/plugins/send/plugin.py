@@ -14,12 +14,12 @@ from typing import ClassVar, Literal, NamedTuple
 
 from nanoclaw.atomic_write import replace_in
 from nanoclaw.beneath.paths import PathError, open_again, open_parent_for_writing
+from nanoclaw.core.channel import MAIN, TERMINAL
 from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.core.messages import Address, Inbound, Outbound, UserMessage
 from nanoclaw.core.plugin import Command, Draft, Finding, Hears, Host, Plugin, Reply, RouteAnswer, Said, Turn, Tx
 from nanoclaw.escapes import BLANKS
 
-TERMINAL, MAIN = "terminal", Address("terminal", "main")
 LISTS = ("allow_from", "allow_groups", "send_to")
 LONGEST = 100_000  # characters of a text
 WAIT_SECONDS, LOOK_SECONDS = 600.0, 0.2  # the longest that `--wait` waits for the platform, and how often it looks

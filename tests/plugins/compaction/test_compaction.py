@@ -719,7 +719,7 @@ async def test_a_window_that_a_server_names_holds_though_the_config_says_more(tm
     "bad",
     [
         "",
-        "  \n ",
+        "  \n " + "\u200b \u2060" * 300,
         Say("half a summ", finish="length"),
         Say("I can't", finish="refusal"),
         call("memory_add", {"text": "x"}),
