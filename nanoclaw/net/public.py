@@ -16,28 +16,16 @@ RESOLVE_SECONDS = 15.0
 
 _Number = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-# From the registries of IANA (iana-ipv4-special-registry, iana-ipv6-special-registry), whatever this Python knows of
+# From the registries of IANA (iana-ipv4-special-registry, iana-ipv6-special-registry) what not every Python knows of
 # them; with what the registries leave out and is not a public page either.
 _PRIVATE_4 = tuple(
     map(
         ipaddress.IPv4Network,
         (
-            "0.0.0.0/8",  # this network
-            "10.0.0.0/8",
-            "100.64.0.0/10",  # of providers, with 100.100.100.200: metadata of Alibaba's machines
-            "127.0.0.0/8",
             "168.63.129.16/32",  # Azure's own service to its machines, at a number that is else public
-            "169.254.0.0/16",  # link-local, with 169.254.169.254: metadata
-            "172.16.0.0/12",
             "192.0.0.0/24",  # of protocols, with 192.0.0.192: metadata of Oracle's machines
-            "192.0.2.0/24",  # documentation
             "192.88.99.0/24",  # relays of 6to4
-            "192.168.0.0/16",
-            "198.18.0.0/15",  # benchmarks
-            "198.51.100.0/24",  # documentation
-            "203.0.113.0/24",  # documentation
             "224.0.0.0/4",  # multicast
-            "240.0.0.0/4",  # reserved, with broadcast
         ),
     )
 )
@@ -130,20 +118,11 @@ def _host(host: str) -> str:
     if not re.fullmatch(r"[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*", name) or len(name) > 253:
         _fail(host)
     if re.fullmatch(r"(?:.*\.)?(?:[0-9]+|0x[0-9a-f]*)", name):  # its last part makes it a number
-        return str(_ip4(name.split(".")))
+        try:  # one to four parts, each decimal, octal (017) or hexadecimal (0xf); the last one fills up the rest
+            return socket.inet_ntoa(socket.inet_aton(name))
+        except OSError:
+            _fail(host)
     return name
-
-
-def _ip4(parts: list[str]) -> ipaddress.IPv4Address:
-    """A number of one to four parts, each decimal, octal (017) or hexadecimal (0xf); the last one fills up the rest."""
-    values = [int(part, 16) if part.startswith("0x") and part != "0x" else _small(part) for part in parts]
-    if len(values) > 4 or any(value > 255 for value in values[:-1]) or values[-1] >= 256 ** (5 - len(values)):
-        raise ValueError(parts)
-    return ipaddress.IPv4Address(sum(value << 8 * (3 - place) for place, value in enumerate(values[:-1])) + values[-1])
-
-
-def _small(part: str) -> int:
-    return 0 if part == "0x" else int(part, 8) if len(part) > 1 and part.startswith("0") else int(part)
 
 
 def _fail(host: str) -> str:
@@ -202,7 +181,7 @@ async def public_addresses(host: str, port: int, *, allow: Collection[str] = ())
 def is_public(ip: _Number) -> bool:
     """True for a number that the public net knows; one that carries an older one within is as public as that."""
     if isinstance(ip, ipaddress.IPv4Address):
-        return not any(ip in net for net in _PRIVATE_4)
+        return ip.is_global and not any(ip in net for net in _PRIVATE_4)
     if ip in _MAPPED or ip in _NAT64:
         return is_public(_within(ip))
     if int(ip) >> 32 & 0xFFFFFFFF in _ISATAP and not is_public(_within(ip)):
