@@ -94,16 +94,13 @@ _JOINING = frozenset({"watch", "ssh", "parallel"})
 """Prefixes that give a shell the other's words, joined by spaces."""
 _PREFIXES: Mapping[str, tuple[frozenset[str], int]] = {
     name: (frozenset(options.split()), arguments)
-    for name, options, arguments in (
+    for names, options, arguments in (
+        ("nohup setsid command builtin busybox unshare setpriv unbuffer chronic", "", 0),
+        ("chroot taskset chrt", "", 1),
         ("sudo", "-u -g -h -p -C -r -t -T -U -D -R --user --group --host --prompt --chdir --chroot", 0),
         ("doas", "-u -C", 0),
         ("env", "-u -C --unset --chdir", 0),
-        ("nohup", "", 0),
-        ("setsid", "", 0),
         ("exec", "-a", 0),
-        ("command", "", 0),
-        ("builtin", "", 0),
-        ("busybox", "", 0),
         ("time", "-f -o --format --output", 0),
         ("nice", "-n --adjustment", 0),
         ("ionice", "-c -n -p --class --classdata", 0),
@@ -117,19 +114,13 @@ _PREFIXES: Mapping[str, tuple[frozenset[str], int]] = {
         ("parallel", "-j -S -a --jobs --arg-file", 0),
         ("watch", "-n --interval", 0),
         ("flock", "-w -E --timeout --conflict-exit-code", 1),
-        ("chroot", "", 1),
-        ("taskset", "", 1),
-        ("chrt", "", 1),
         ("strace", "-e -o -p -s -u -E", 0),
         ("ltrace", "-e -o -p -s -u", 0),
-        ("unshare", "", 0),
         ("runuser", "-u -g --user --group", 0),
-        ("setpriv", "", 0),
-        ("unbuffer", "", 0),
-        ("chronic", "", 0),
         ("caffeinate", "-t -w", 0),
         ("ssh", "-p -i -l -o -F -J -L -R -D -W -b -c -e -m -S", 1),
     )
+    for name in names.split()
 }
 """Programs that start another: their options that take a value, and how many words stand before the other's name."""
 
