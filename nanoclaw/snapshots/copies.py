@@ -6,6 +6,7 @@ import os
 import shutil
 import stat
 import time
+from collections import Counter
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from hashlib import sha256
@@ -42,7 +43,7 @@ class FileCopies:
             for path, found in listing.files.items()
             if (old := last.get(path)) is not found
             and (old is None or not is_same(old, found))
-            and self._may_copy(found)
+            and (stat.S_ISLNK(found.st_mode) or (stat.S_ISREG(found.st_mode) and found.st_size <= self._largest))
         ]
         for path, old in last.items():
             if (found := listing.files.get(path)) is not old and (found is None or not is_same(old, found)):
@@ -50,7 +51,9 @@ class FileCopies:
         self._last = listing.files
         self._make_room(sum(found.st_size for _, found in new), held)
         room, until, missed = self._most - sum(sizes.values()), time.monotonic() + seconds, set[str]()
-        links = _names_by_inode(listing) if any(found.st_nlink > 1 for _, found in new) else {}
+        links = Counter[tuple[int, int]]()
+        if any(found.st_nlink > 1 for _, found in new):
+            links.update((one.st_dev, one.st_ino) for one in listing.files.values() if one.st_nlink > 1)
         for path, found in sorted(new, key=lambda one: one[1].st_size):
             name = name_of(found)
             if name in sizes:
@@ -76,9 +79,6 @@ class FileCopies:
             room += self._sizes.pop(name, 0)
             del self._left[name]
             (self._folder / name).unlink(missing_ok=True)
-
-    def _may_copy(self, found: os.stat_result) -> bool:
-        return stat.S_ISLNK(found.st_mode) or (stat.S_ISREG(found.st_mode) and found.st_size <= self._largest)
 
     def _known(self, listing: FileListing, held: Collection[str]) -> dict[str, int]:
         """The copies that are there; the first time those of files that are not go, and what a crash left."""
@@ -182,14 +182,6 @@ def _said_by(name: str) -> tuple[int, int, int]:
     """Size, time and mode of the file whose copy is called so."""
     parts = [int(part, 16) for part in name.split("-")]
     return parts[2], parts[3], parts[5]
-
-
-def _names_by_inode(listing: FileListing) -> dict[tuple[int, int], int]:
-    count: dict[tuple[int, int], int] = {}
-    for found in listing.files.values():
-        if found.st_nlink > 1:
-            count[found.st_dev, found.st_ino] = count.get((found.st_dev, found.st_ino), 0) + 1
-    return count
 
 
 def _pour(source: int, into: int, size: int) -> None:

@@ -62,11 +62,6 @@ def restore(top: str, path: str, was: KeptFile, changed_ns: int | None = None) -
         os.replace(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
 
 
-def make_link(top: str, path: str, target: str) -> None:
-    """Put a link in the place of a file. Raises OSError."""
-    restore(top, path, KeptFile(stat.S_IFLNK, os.fsencode(target)))
-
-
 def make_folder(top: str, path: str, mode: int, changed_ns: int) -> None:
     """Make a folder, where it is missing, and give it its rights and its time. Raises OSError."""
     with folder_of(top, f"{path}/.") as (folder, _):

@@ -185,8 +185,9 @@ class Judge:
     @cached_property
     def _moved_on(self) -> set[str]:
         """Folders in which git did something."""
-        was, now = self._before.marks, self._after.marks
-        return {path.rpartition("/.git/")[0] for path, one in was.items() if _differs(one, now.get(path))}
+        now, was = self._after.marks, self._before.marks.items()
+        there = ((path, one.st_ctime_ns, now[path].st_ctime_ns) for path, one in was if path in now)
+        return {path.rpartition("/.git/")[0] for path, old, new in there if old != new}
 
     def _content(self, path: str) -> bytes | None:
         found = self._before.files[path]
@@ -202,10 +203,6 @@ def _is_cut(was: os.stat_result, now: os.stat_result) -> bool:
     if not stat.S_ISREG(was.st_mode):
         return False
     return shrinks(was.st_size, now.st_size if stat.S_ISREG(now.st_mode) else 0)
-
-
-def _differs(one: os.stat_result, other: os.stat_result | None) -> bool:
-    return other is not None and one.st_ctime_ns != other.st_ctime_ns
 
 
 def _has_blob(git: str, content: bytes) -> bool:
@@ -226,8 +223,6 @@ def _has_name(index: Path, name: bytes) -> bool:
 
 
 def _read(path: str) -> bytes | None:
-    with suppress(OSError):
-        at = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(at, "rb") as file:
-            return file.read()
+    with suppress(OSError), open_again(path) as file:
+        return file.read()
     return None

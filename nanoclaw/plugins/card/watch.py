@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import stat
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from functools import cached_property
@@ -62,7 +63,7 @@ class CommandWatch:
     async def compare(self, before: FileListing, made: set[str], after: FileListing | None = None) -> Losses:
         """Judge what happened since, or until `after`."""
         async with self._one_at_a_time:
-            return await asyncio.to_thread(self._compare, before, made, after)
+            return await asyncio.to_thread(lambda: Judge(before, after or self._list(), self._copies, made).losses())
 
     def _look(self, held: Collection[str]) -> FileListing:
         listing = self._list()
@@ -71,9 +72,6 @@ class CommandWatch:
 
     def _list(self) -> FileListing:
         return self._lister.scan(self._reach.writable, self._reach.closed)
-
-    def _compare(self, before: FileListing, made: set[str], after: FileListing | None) -> Losses:
-        return Judge(before, after or self._list(), self._copies, made).losses()
 
     def covers(self, listing: FileListing, path: str) -> bool:
         """True for a file of which there is a copy."""
@@ -160,7 +158,8 @@ class CommandWatch:
         if not one.left:
             places.remove(top, one.path, is_folder=one.is_folder)
         elif one.left.startswith("link:"):
-            places.make_link(top, one.path, one.left.removeprefix("link:"))
+            target = os.fsencode(one.left.removeprefix("link:"))
+            places.restore(top, one.path, places.KeptFile(stat.S_IFLNK, target))
         else:
             with places.folder_of(top, one.path) as (folder, name):
                 replace_in(folder, name, self._copies.read(one.left))
