@@ -7,7 +7,7 @@ import os
 import stat
 import time
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -97,11 +97,7 @@ class Snapshot:
 
     def put_back(self) -> str:
         """Restore what was changed; a few words about that, '' for nothing. Raises nothing."""
-        for path in self._absent:
-            with self._told(path):
-                if os.path.lexists(path) and not _is_ours(path):
-                    self._remove(path)
-                    self._done.append(path)
+        self._done += [path for path in self._absent if self._put_away(path)]
         for top, tree in self._trees.items():
             place, is_of_git, _ = top.partition("/.git/")
             around = top if top.endswith(f"/{MAY_GO}") else f"{place}/.git" if is_of_git else os.path.dirname(top)
@@ -111,31 +107,31 @@ class Snapshot:
 
     def put_away(self, new: Iterable[Came]) -> str:
         """Put away what came; a few words about that, '' for nothing. Raises nothing."""
-        came, self._failed = list[str](), []
-        for path, text, taken in new:
-            with self._told(path):
-                if os.path.lexists(path) and not _is_ours(path):
-                    self._remove(path)
-                    if text is not None:
-                        restore(self._top_of(path), path, KeptFile(stat.S_IFREG | 0o644, text))
-                    came.append(f"{path} ({', '.join(map(one_line, taken[:NAMED]))})" if taken else path)
-        return self._in_words("put away, as write_file must ask for it", came, "could not be put away")
+        self._failed = []
+        came = [one for one in new if self._put_away(one.path, one.text)]
+        said = [f"{path} ({', '.join(map(one_line, taken[:NAMED]))})" if taken else path for path, _, taken in came]
+        return self._in_words("put away, as write_file must ask for it", said, "could not be put away")
+
+    def _put_away(self, path: str, text: bytes | None = None) -> bool:
+        """Put away what is there, and leave a text in its place; True if there was something that isn't ours."""
+        with self._told(path):
+            if os.path.lexists(path) and not _is_ours(path):
+                self._remove(path)
+                if text is not None:
+                    restore(self._top_of(path), path, KeptFile(stat.S_IFREG | 0o644, text))
+                return True
+        return False
 
     def _put_tree_back(self, top: str, tree: _Tree) -> None:
-        is_flooded = False
-        for path, was in tree.items():
-            at = None
+        new = list[str]()
+        for path in [one for one, was in tree.items() if stat.S_ISDIR(was.mode)]:
             with self._told(path):
-                at = stat_of(path)
-            if not is_flooded and stat.S_ISDIR(was.mode) and at and stat.S_ISDIR(at.st_mode):
-                new = [name for name in names_in(path, len(tree) + _MOST_NEW) if f"{path}/{name}" not in tree]
-                is_flooded = len(new) >= _MOST_NEW
-                for one in (f"{path}/{name}" for name in new if not is_flooded):
-                    with self._told(one):
-                        if not _is_ours(one):
-                            self._remove(one)
-                            self._done.append(one)
-        if is_flooded:
+                if len(new) < _MOST_NEW and (at := stat_of(path)) and stat.S_ISDIR(at.st_mode):
+                    there = (f"{path}/{name}" for name in names_in(path, len(tree) + _MOST_NEW))
+                    new += [one for one in there if one not in tree]
+        if len(new) < _MOST_NEW:
+            self._done += [one for one in new if self._put_away(one)]
+        else:  # a flood: all of it goes
             with self._told(top):
                 self._remove(top)
                 self._done.append(top)
@@ -172,33 +168,26 @@ class Snapshot:
             self._remove(path)
         restore(self._top_of(path), path, KeptFile(was.mode, was.content))
 
-    def _remove(self, path: str) -> None:
-        with folder_of(self._top_of(path), path) as (folder, name):
-            self._keep_aside(folder, name)
-
     def _top_of(self, path: str) -> str:
         return next(str(one) for one in self._copies.tops if path.startswith(f"{one}/"))
 
-    def _keep_aside(self, folder: int, name: str) -> None:
+    def _remove(self, path: str) -> None:
         """Put something away, for the person to look at."""
         aside = self._copies.aside
-        try:
+        with folder_of(self._top_of(path), path) as (folder, name), suppress(FileNotFoundError):
             at = os.stat(name, dir_fd=folder, follow_symlinks=False)
-            if aside:
-                aside.mkdir(parents=True, exist_ok=True)
-                kept = sorted(aside.iterdir())
-                for one in kept[: max(0, len(kept) - _MOST_ASIDE + 1)]:
-                    scratch_folders.remove(str(one)) if one.is_dir() and not one.is_symlink() else one.unlink()
-                os.rename(name, aside / f"{time.time_ns()}-{name}", src_dir_fd=folder)
-                return
-        except FileNotFoundError:
-            return
-        except OSError:
-            pass  # on another disk
-        if stat.S_ISDIR(at.st_mode):
-            scratch_folders.remove(f"/proc/{os.getpid()}/fd/{folder}/{name}")
-        else:
-            os.unlink(name, dir_fd=folder)
+            with suppress(OSError):  # it is on another disk
+                if aside:
+                    aside.mkdir(parents=True, exist_ok=True)
+                    kept = sorted(aside.iterdir())
+                    for one in kept[: max(0, len(kept) - _MOST_ASIDE + 1)]:
+                        scratch_folders.remove(str(one)) if one.is_dir() and not one.is_symlink() else one.unlink()
+                    os.rename(name, aside / f"{time.time_ns()}-{name}", src_dir_fd=folder)
+                    return
+            if stat.S_ISDIR(at.st_mode):
+                scratch_folders.remove(f"/proc/{os.getpid()}/fd/{folder}/{name}")
+            else:
+                os.unlink(name, dir_fd=folder)
 
 
 def _is_ours(path: str, deep: int = 3) -> bool:
