@@ -17,9 +17,9 @@ import time
 from pathlib import Path
 
 import nanoclaw.sandbox
-from nanoclaw.sandbox.sandbox import Allowance, Encloser, Strength, find_strength
+from nanoclaw.sandbox.sandbox import Encloser, Strength, find_strength
 from nanoclaw.sandbox.view import Grants
-from nanoclaw.spawn import Bounds, run_process
+from nanoclaw.spawn import Bounds, Process
 
 BOUNDS = Bounds(256, 4_000_000_000, 500_000_000)
 COMMAND = ("/bin/bash", "-c", "echo hi")
@@ -34,19 +34,17 @@ async def once(encloser: Encloser | None, grants: Grants) -> tuple[float, float]
     environment = {"PATH": grants.path}
     wall, cpu = time.perf_counter(), spent()
     if encloser is None:
-        ended = await run_process(
-            COMMAND, folder=grants.workspace, environment=environment, timeout_seconds=20, bounds=BOUNDS
-        )
+        process = Process(COMMAND, folder=grants.workspace, environment=environment, bounds=BOUNDS)
     else:
-        made = encloser.enclose(COMMAND, environment, Allowance())
-        ended = await run_process(
+        made = encloser.enclose(COMMAND, environment)
+        process = Process(
             made.arguments,
             folder=grants.workspace,
             environment=made.environment,
-            timeout_seconds=20,
             bounds=BOUNDS,
             keeper=made.keeper,
         )
+    ended = await process.run(20)
     assert ended.head == b"hi\n", ended
     return time.perf_counter() - wall, spent() - cpu
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from nanoclaw.plugins.card.losses import WATCHED, Judge, is_remade
 from nanoclaw.snapshots.copies import FileCopies
 from nanoclaw.snapshots.listing import FileLister, FileListing
-from nanoclaw.spawn import Bounds, run_process
+from nanoclaw.spawn import Bounds, Process
 
 BOUNDS = Bounds(256, 4_000_000_000, 500_000_000)
 
@@ -36,7 +36,7 @@ def since(begun: tuple[float, float]) -> tuple[float, float]:
 async def command(folder: Path) -> None:
     environment = {"PATH": os.environ["PATH"]}
     arguments = ("/bin/bash", "-c", "echo hi")
-    await run_process(arguments, folder=folder, environment=environment, timeout_seconds=20, bounds=BOUNDS)
+    await Process(arguments, folder=folder, environment=environment, bounds=BOUNDS).run(20)
 
 
 async def measure(folder: Path, rounds: int) -> None:

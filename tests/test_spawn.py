@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from nanoclaw import spawn
-from nanoclaw.spawn import FLOOD_BYTES, KEPT_BYTES, Bounds, Exit, Process, run_process
+from nanoclaw.spawn import FLOOD_BYTES, KEPT_BYTES, Bounds, Exit, Process
 from tests.examples import examples
 from tests.virtual_time import skip
 
@@ -30,7 +30,7 @@ def run(script: str, folder: Path) -> Exit:
 
 async def sh(script: str, folder: Path) -> Exit:
     command = ("/bin/sh", "-c", script)
-    return await run_process(command, folder=folder, environment=ENVIRONMENT, timeout_seconds=LIMIT_SECONDS)
+    return await Process(command, folder=folder, environment=ENVIRONMENT).run(LIMIT_SECONDS)
 
 
 async def to_its_limit(script: str, folder: Path, condition: Callable[[], bool]) -> Exit:
@@ -153,21 +153,20 @@ def test_many_run_side_by_side(tmp_path: Path) -> None:
     assert [ended.head for ended in asyncio.run(scenario())] == [b"%d\n" % n for n in range(20)]
 
 
-def test_what_cannot_be_started_raises(tmp_path: Path) -> None:
-    with pytest.raises(OSError):
-        asyncio.run(run_process(("/no/such",), folder=tmp_path, environment={}, timeout_seconds=1))
-    with pytest.raises(OSError):
-        run("true", tmp_path / "missing")
+async def test_what_cannot_be_started_raises(tmp_path: Path) -> None:
+    for command, folder in (("/no/such", tmp_path), ("/bin/true", tmp_path / "missing")):
+        with pytest.raises(OSError):
+            await Process((command,), folder=folder, environment={}).run()
 
 
 DESCRIPTORS = """
 import asyncio, contextlib, os, sys
 from pathlib import Path
-from nanoclaw.spawn import run_process
+from nanoclaw.spawn import Process
 async def sh(script, seconds=20, folder="."):
     command = ("/bin/sh", "-c", script)
     with contextlib.suppress(OSError):
-        await run_process(command, folder=Path(folder), environment={"PATH": os.defpath}, timeout_seconds=seconds)
+        await Process(command, folder=Path(folder), environment={"PATH": os.defpath}).run(seconds)
 async def main():
     await sh("true")  # starts the guard, which stays
     before = sorted(os.listdir("/dev/fd"))
@@ -191,11 +190,11 @@ def test_no_descriptor_is_left_after_an_end_a_time_limit_a_cancellation_and_a_fa
 ORPHAN = """
 import asyncio, os, sys
 from pathlib import Path
-from nanoclaw.spawn import run_process
+from nanoclaw.spawn import Process
 async def main():
     script = "setsid sleep 600 & echo $$ > pid; kill -KILL " + str(os.getpid()) + "; sleep 600"
     command = ["/bin/sh", "-c", script]
-    await run_process(command, folder=Path(sys.argv[1]), environment=dict(os.environ), timeout_seconds=60)
+    await Process(command, folder=Path(sys.argv[1]), environment=dict(os.environ)).run(60)
 asyncio.run(main())
 """
 
@@ -207,9 +206,11 @@ BOMB = "bomb() { [ $1 -gt 0 ] && { bomb $(($1 - 1)) & bomb $(($1 - 1)) & }; slee
 
 
 def bounded(script: str, folder: Path, bounds: Bounds) -> Exit:
-    command = ("/bin/sh", "-c", script)
-    run = run_process(command, folder=folder, environment=ENVIRONMENT, timeout_seconds=60, bounds=bounds)
-    return asyncio.run(run)
+    async def scenario() -> Exit:
+        command = ("/bin/sh", "-c", script)
+        return await Process(command, folder=folder, environment=ENVIRONMENT, bounds=bounds).run(60)
+
+    return asyncio.run(scenario())
 
 
 def family(folder: Path) -> list[str]:

@@ -11,11 +11,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from nanoclaw.beneath.paths import open_beneath
 from nanoclaw.beneath.reach import is_all_inside
 from nanoclaw.kept_files import MAY_GO, NAMES, OWN, is_harmless, is_named, who_runs
 from nanoclaw.sandbox.git_config import harmless
@@ -34,6 +35,8 @@ MOST_PLACES, MOST_PATHS, MOST_LINKED = 500, 3_000, 40
 
 LEADS_NOWHERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG})
 """Errors of a path at which nothing is that a program could open: none there, a link to itself, one too long."""
+
+CLOSED = frozenset({errno.EACCES, errno.EPERM})
 
 MOST_FILE_BYTES = 2_000_000
 _MOST_ENTRIES, _MOST_FOLDERS, _MOST_HOOKS, _MOST_INDEX = 10_000, 5_000, 5_000, 50_000_000
@@ -55,13 +58,6 @@ class Protected(NamedTuple):
     kind: Kind
 
 
-class ProtectedPaths(NamedTuple):
-    """`is_whole` is False if there were more folders than are looked through."""
-
-    protected: list[Protected]
-    is_whole: bool
-
-
 class Came(NamedTuple):
     """Something that must not stay as it came to be: a configuration as it may stay without what is `taken`; with None
     it must go."""
@@ -71,8 +67,8 @@ class Came(NamedTuple):
     taken: tuple[str, ...] = ()
 
 
-class TooManyError(Exception):
-    """There is more to protect than can be; its text is a sentence."""
+class SandboxError(OSError):
+    """A command can't be enclosed; its text is a sentence."""
 
 
 class _Look(NamedTuple):
@@ -108,23 +104,24 @@ class Search:
         """Places with something to protect, in the order in which they were found."""
         return list(self._known)
 
-    def find(self) -> ProtectedPaths:
-        """Raises TooManyError, and OSError if it could not look."""
+    def find(self) -> tuple[list[Protected], bool]:
+        """Find what there is to protect; False if there were more folders than are looked through. Raises SandboxError
+        for more than can be protected, and OSError if it could not look."""
         with self._looking:
             is_whole = self._look_through()
             if len(self._known) > MOST_PLACES:
                 looks = ((one, self._looks.get(one)) for one in self._known)
                 self._known = dict.fromkeys(one for one, look in looks if look and (look.git or look.names))
             if len(self._known) > MOST_PLACES:
-                raise TooManyError(_TOO_MANY.format(os.path.dirname([*self._known][-1])))
+                raise SandboxError(_TOO_MANY.format(os.path.dirname([*self._known][-1])))
             found: dict[str, Kind] = dict.fromkeys(self._own, "kept")
             for place in self._known:
                 for path, kind in self._to_protect(place):
                     found[path] = "kept" if "kept" in (kind, found.get(path)) else kind
                     if len(found) > MOST_PATHS:
-                        raise TooManyError(_TOO_MANY.format(place))
+                        raise SandboxError(_TOO_MANY.format(place))
             found.update(dict.fromkeys(self._linked(), "closed") if self._links else {})
-            return ProtectedPaths([Protected(Path(path), kind) for path, kind in found.items()], is_whole)
+            return [Protected(Path(path), kind) for path, kind in found.items()], is_whole
 
     def came(self, since_ns: int, before: Collection[str], moved: Collection[Change]) -> tuple[list[Came], bool]:
         """Find what a command that began then has made and must not stay, beside paths that were protected before;
@@ -133,13 +130,10 @@ class Search:
             is_whole, found, done = self._look_through(since_ns), list[Came](), set[str]()
             for place in [one for one in self._looks if one in self._known and not self._is_own(one)]:
                 look = self._looks[place]
-                new = [f"{place}/{name}" for name in look.names if f"{place}/{name}" not in before]
-                new = [
-                    one
-                    for one in new
-                    if (at := found_at(one)) and change(at) not in moved and at.st_ctime_ns >= since_ns
-                ]
-                new = [one for one in new if not is_harmless(one, read_plain)]
+                new = list[str]()
+                for path in (one for name in look.names if (one := f"{place}/{name}") not in before):
+                    is_new = (at := found_at(path)) and change(at) not in moved and at.st_ctime_ns >= since_ns
+                    new += [path] if is_new and not is_harmless(path, read_plain) else []
                 if look.git == "file" and (named := f"{place}/.git") not in before and _changed(named) >= since_ns:
                     is_away = not self._top_of(os.path.realpath(_named_in(named, "gitdir: ") or "/"))
                     new += [named] if is_away else []  # a repository of others
@@ -202,11 +196,10 @@ class Search:
             with os.scandir(path) as entries:
                 there = list(islice(entries, _MOST_ENTRIES + 1))
                 seen = {one.name: one.is_dir(follow_symlinks=False) for one in there}
-                linked = [one.name for one in there if self._links and not seen[one.name] and _is_linked(one.path)]
-        except PermissionError:
-            return None
+                files = [one for one in there if self._links and not seen[one.name]]
+                linked = [one.name for one in files if (found := found_at(one.path)) and found.st_nlink > 1]
         except OSError as error:
-            if error.errno in LEADS_NOWHERE:
+            if error.errno in LEADS_NOWHERE | CLOSED:
                 return None
             raise
         is_whole = len(seen) <= _MOST_ENTRIES
@@ -379,10 +372,6 @@ def _changed(path: str) -> int:
     return at.st_ctime_ns if (at := found_at(path)) else 0
 
 
-def _is_linked(path: str) -> bool:
-    return bool((at := found_at(path)) and at.st_nlink > 1)
-
-
 def folders_in(path: str) -> list[str]:
     with suppress(OSError), os.scandir(path) as entries:
         return [one.name for one in islice(entries, _MOST_FOLDERS) if one.is_dir(follow_symlinks=False)]
@@ -390,39 +379,37 @@ def folders_in(path: str) -> list[str]:
 
 
 def names_in(path: str, most: int) -> list[str]:
-    try:
-        with os.scandir(path) as entries:
-            return sorted(one.name for one in islice(entries, most))
-    except PermissionError:
-        return []
-    except OSError as error:
-        if error.errno in LEADS_NOWHERE:
-            return []
-        raise
+    with nothing_there(*CLOSED), os.scandir(path) as entries:
+        return sorted(one.name for one in islice(entries, most))
+    return []
 
 
 def read_plain(path: str, most: int = MOST_FILE_BYTES) -> bytes:
     """The content of a file, b'' if there is none; never that of one that a link leads to. Of a larger one a byte more
     than `most`."""
-    try:
-        at = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except PermissionError:
-        return b""
-    except OSError as error:
-        if error.errno in LEADS_NOWHERE or os.path.islink(path):
-            return b""
-        raise
-    with open(at, "rb") as file:
-        return file.read(most + 1) if stat.S_ISREG(os.fstat(at).st_mode) else b""
+    with nothing_there(*CLOSED, errno.EISDIR), open(path, "rb", opener=_plainly) as file:
+        return file.read(most + 1) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else b""
+    return b""
+
+
+def _plainly(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK)
 
 
 def stat_of(path: str) -> os.stat_result | None:
-    try:
+    with nothing_there():
         return os.stat(path, follow_symlinks=False)
+    return None
+
+
+@contextmanager
+def nothing_there(*others: int) -> Iterator[None]:
+    """Pass over errors that say that there is nothing at a path, and over `others`."""
+    try:
+        yield
     except OSError as error:
-        if error.errno in LEADS_NOWHERE:
-            return None
-        raise
+        if error.errno not in LEADS_NOWHERE and error.errno not in others:
+            raise
 
 
 _TOO_MANY = (
@@ -435,15 +422,6 @@ def opened(tops: Sequence[Path], path: Path) -> int:
     """A descriptor opened without following links, so that a mount is where it was meant; -1 if nothing is,
     or a link on the way. Raises OSError if it could not be opened."""
     top = next(one for one in tops if path.is_relative_to(one))
-    at = os.open(top, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
-    parts: Sequence[str] = path.relative_to(top).parts
-    for number, name in enumerate(parts, 1):
-        try:
-            more = 0 if number == len(parts) else os.O_DIRECTORY
-            inner = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC | more, dir_fd=at)
-        except (FileNotFoundError, NotADirectoryError):
-            return -1
-        finally:
-            os.close(at)
-        at = inner
-    return at
+    with nothing_there():
+        return open_beneath(str(top), path.relative_to(top).parts, os.O_PATH)
+    return -1

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 import threading
 
 
-def start(path: str, port: str) -> None:
-    """Begin to listen, in a process of its own. Raises OSError."""
+def main() -> None:
+    """Begin to listen on a port, in a process of its own. Raises OSError."""
+    path, port = sys.argv[1:]
     listening = socket.create_server(("127.0.0.1", int(port)))
     if os.fork():
         return

@@ -24,19 +24,23 @@ from nanoclaw.beneath.reach import has_name_in
 from nanoclaw.kept_files import MAY_GO
 from nanoclaw.sandbox import landlock, seatbelt, seccomp, view
 from nanoclaw.sandbox.launch import Task
-from nanoclaw.sandbox.protect import Protected, Search, TooManyError, opened
+from nanoclaw.sandbox.protect import Protected, SandboxError, Search, opened
 from nanoclaw.sandbox.put_back import Copies, Snapshot
 from nanoclaw.sandbox.view import Grants, Visible
-from nanoclaw.spawn import Keeper
+from nanoclaw.spawn import Bounds, Keeper
 
 Level = Literal["none", "files", "files+net", "full"]
+
+Limits = list[tuple[int, int]]
+"""Of each process, by the kernel's numbers."""
 
 SYSTEM_BWRAP = "/usr/bin/bwrap"
 """The one path for which Ubuntu's AppArmor makes an exception."""
 
 RELAY_PORT = 3128
 _RELAY_SOCKET = "/run/nanoclaw-relay"
-_SMALL_BYTES = 64_000_000
+_TMP_BYTES, _SMALL_BYTES = 1_000_000_000, 64_000_000
+"""What may be put into /tmp, and into others of its kind."""
 _DESCRIPTORS = 4096
 _THREADS_EACH = 4
 _SETTLED_NS = 100_000_000
@@ -45,9 +49,9 @@ MOUNTED = 100
 """Protected paths that bubblewrap keeps as they are, at half a millisecond each; further ones are put back."""
 _SECONDS = 20
 
-_LAUNCH = "import sys; sys.path.append({!r}); from nanoclaw.sandbox.launch import main; main()"
-_RELAY = "import sys; sys.path.append({!r}); from nanoclaw.sandbox.relay import start; start(*sys.argv[1:])"
-_PACKAGE = Path(__file__).parents[1]
+_OWN = (
+    f"import sys; sys.path.append({str(Path(__file__).parents[2])!r}); from nanoclaw.sandbox.{{}} import main; main()"
+)
 
 _LEADS_OUT = frozenset(
     {
@@ -58,10 +62,6 @@ _LEADS_OUT = frozenset(
     }
 )
 """Variables that name what a sandboxed command doesn't reach."""
-
-
-class SandboxError(OSError):
-    """A command can't be enclosed; its text is a sentence."""
 
 
 class Strength(NamedTuple):
@@ -85,18 +85,8 @@ class Enclosed(NamedTuple):
         self.keeper.close()
 
 
-class Allowance(NamedTuple):
-    """Of each command: its processes, the memory and the CPU time of each, what each file may have, and what may be put
-    into /tmp. 0: as much as it likes."""
-
-    processes: int = 256
-    memory_bytes: int = 0
-    cpu_seconds: int = 0
-    file_bytes: int = 0
-    tmp_bytes: int = 1_000_000_000
-
-
-USUAL = Allowance()
+USUAL = Bounds(256, 0, 0)
+"""Memory and files as much as it likes."""
 
 
 class Encloser:
@@ -124,12 +114,13 @@ class Encloser:
         self,
         command: Sequence[str],
         environment: Mapping[str, str],
-        limits: Allowance = USUAL,
+        bounds: Bounds = USUAL,
         relay: str = "",
         writes: bool = True,
+        cpu_seconds: int = 0,
     ) -> Enclosed:
         """Make a command ready; `relay` is a socket that web requests go to, at level full, where one that doesn't
-        write can't. Raises SandboxError."""
+        write can't. Each of its processes has so many `cpu_seconds`, or as many as it likes. Raises SandboxError."""
         if self.strength.level == "none":
             raise SandboxError("there is no sandbox on this machine")
         if shown := next((one for one in self._grants.hidden if one in self._grants.writable), None):
@@ -139,14 +130,14 @@ class Encloser:
                 f"{linked} has a second name (a hard link) where commands could read it: remove that one"
             )
         kept = {name: value for name, value in environment.items() if name not in _LEADS_OUT}
-        try:
-            protected, self.has_searched_all = self._search.find()
-        except TooManyError as error:
-            raise SandboxError(str(error)) from None
+        protected, self.has_searched_all = self._search.find()
         if self.strength.level == "full":
             protected = protected if writes else [one for one in protected if one.kind == "closed"]
+            # before, the limit counts all processes of the user, not those of a sandbox
+            counts = [int(part) for part in os.uname().release.split(".")[:2]] >= [5, 14]
+            limits = _limits(bounds, cpu_seconds, counts=counts)
             return self._by_bwrap(command, kept, limits, relay, protected, writes=writes)
-        return self._by_rules(command, kept, limits, protected)
+        return self._by_rules(command, kept, _limits(bounds, cpu_seconds), protected)
 
     def _linked(self) -> str:
         """A file directly in a hidden folder that has a second name in a writable one; '' for none."""
@@ -194,7 +185,7 @@ class Encloser:
         self,
         command: Sequence[str],
         environment: dict[str, str],
-        limits: Allowance,
+        limits: Limits,
         relay: str,
         protected: Sequence[Protected],
         *,
@@ -204,7 +195,7 @@ class Encloser:
         options = [self.strength.bwrap, "--unshare-all", "--die-with-parent", "--new-session", "--as-pid-1"]
         options += ["--cap-drop", "ALL", "--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys"]  # root owns these
         options += ["--dev", "/dev", "--symlink", "../tmp", "/var/tmp"]
-        options += ["--dir", "/run", *self._places(limits, writes=writes)]
+        options += ["--dir", "/run", *self._places(writes=writes)]
         others = list[Protected]()
         try:
             for one in sorted(protected, key=lambda one: len(one.path.parts)):  # a mount hides those below
@@ -247,14 +238,14 @@ class Encloser:
             for descriptor in given:
                 os.close(descriptor)
             raise
-        first = _first_process(told, _limits(limits, counts=_counts_processes()), has_relay=bool(relay))
+        first = _first_process(told, limits, has_relay=bool(relay))
         options += ["--chdir", str(grants.workspace), "--", *first, *command]
         environment |= _home(grants.home, "/tmp")
         disks = tuple(str(one) for one in grants.writable)
         keeper = Keeper(tuple(given), report, put_back=put_back, disks=disks, own=2 + bool(relay), is_namespace=True)
         return Enclosed(tuple(options), environment, keeper)
 
-    def _places(self, limits: Allowance, *, writes: bool) -> list[str]:
+    def _places(self, *, writes: bool) -> list[str]:
         """Options for all that a command sees."""
         options = list[str]()
         for path, kind in self._seen:
@@ -262,7 +253,7 @@ class Encloser:
                 case "read" | "write":
                     options += ["--bind" if kind == "write" and writes else "--ro-bind", str(path), str(path)]
                 case "scratch":
-                    most = limits.tmp_bytes if str(path) == "/tmp" else min(limits.tmp_bytes, _SMALL_BYTES)
+                    most = _TMP_BYTES if str(path) == "/tmp" else _SMALL_BYTES
                     options += ["--size", str(most), "--tmpfs", str(path)]
                     for one in path.glob("[!.]*/") if path == self._grants.home else ():
                         if not any(seen.is_relative_to(one) for seen, _ in self._seen):
@@ -278,7 +269,7 @@ class Encloser:
     # --- Landlock, seatbelt ------------------------------------------------------------------------------------------
 
     def _by_rules(
-        self, command: Sequence[str], environment: dict[str, str], limits: Allowance, protected: Sequence[Protected]
+        self, command: Sequence[str], environment: dict[str, str], limits: Limits, protected: Sequence[Protected]
     ) -> Enclosed:
         is_mac = self.strength.bwrap == seatbelt.PROGRAM
         rules = [] if is_mac else self._rules
@@ -299,13 +290,13 @@ class Encloser:
         rules = [*rules, (folder, landlock.READ), (str(written), landlock.WRITE)]
         has_filter = self.strength.level == "files+net"
         task = Task(
-            limits=_limits(limits, counts=False),
+            limits=limits,
             rules=rules,
             seccomp=self._filter if has_filter else b"",
             folders=[path for path, rights in rules if rights == landlock.WRITE],
         )
         given = _file_with(marshal.dumps(dict(task)))
-        launch = _python(_LAUNCH.format(str(_PACKAGE.parent)), str(told), str(given))
+        launch = _python(_OWN.format("launch"), str(told), str(given))
         disks = (folder, *map(str, self._grants.writable))
         return Enclosed((*launch, *command), kept, Keeper((given, told), report, folder, put_back, disks))
 
@@ -315,7 +306,7 @@ def _python(code: str, *arguments: str) -> tuple[str, ...]:
     return (python, "-I", "-S", "-B", "-c", code, *arguments)
 
 
-def _first_process(report: int, limits: Iterable[tuple[int, int]], *, has_relay: bool) -> tuple[str, ...]:
+def _first_process(report: int, limits: Limits, *, has_relay: bool) -> tuple[str, ...]:
     """A shell that begins the command in a namespace, without what bubblewrap was given, which leads out; it tells what
     a keeper tells."""
     shell = next((one for one in ("/bin/bash", "/usr/bin/bash") if os.access(one, os.X_OK)), "/bin/sh")
@@ -323,7 +314,7 @@ def _first_process(report: int, limits: Iterable[tuple[int, int]], *, has_relay:
     # a block is 512 bytes, in bash 1,024
     amounts = {resource.RLIMIT_DATA: "/ 1024", resource.RLIMIT_FSIZE: "/ (${BASH_VERSION:+2 *} 512)"}
     held = (f"ulimit -{_LETTERS[kind]} $(({most} {amounts.get(kind, '')}))" for kind, most in limits)
-    relay = _python(_RELAY.format(str(_PACKAGE.parent)), _RELAY_SOCKET, str(RELAY_PORT)) if has_relay else ()
+    relay = _python(_OWN.format("relay"), _RELAY_SOCKET, str(RELAY_PORT)) if has_relay else ()
     given = {"limits": "; ".join(held), "relay": shlex.join(relay) or ":", "own": 1 + has_relay, "nice": nice}
     return (shell, "-c", _FIRST.format(report=report, errors=report + 1, input=report + 2, **given), "sandbox")
 
@@ -354,24 +345,19 @@ exec sleep 600
 """
 
 
-def _limits(limits: Allowance, *, counts: bool) -> list[tuple[int, int]]:
-    found = [(resource.RLIMIT_CORE, 0), (resource.RLIMIT_NOFILE, _DESCRIPTORS)]
-    if limits.memory_bytes:
+def _limits(bounds: Bounds, cpu_seconds: int, *, counts: bool = False) -> Limits:
+    of = {
         # the sum of all is watched from outside, which has words for it: this only holds who is too quick for that
-        found.append((resource.RLIMIT_DATA, 2 * limits.memory_bytes))
-    if limits.cpu_seconds:
-        found.append((resource.RLIMIT_CPU, limits.cpu_seconds))
-    if limits.file_bytes:
-        found.append((resource.RLIMIT_FSIZE, limits.file_bytes))
-    if counts:
-        found.append((resource.RLIMIT_NPROC, _THREADS_EACH * limits.processes))  # it counts threads too
-    return found
-
-
-def _counts_processes() -> bool:
-    """True if the limit counts those of a sandbox, not all of the user's."""
-    major, minor = (int(part) for part in os.uname().release.split(".")[:2] if part.isdecimal())
-    return (major, minor) >= (5, 14)
+        resource.RLIMIT_DATA: 2 * bounds.memory_bytes,
+        resource.RLIMIT_CPU: cpu_seconds,
+        resource.RLIMIT_FSIZE: bounds.file_bytes,
+        resource.RLIMIT_NPROC: _THREADS_EACH * bounds.processes * counts,  # it counts threads too
+    }
+    return [
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_NOFILE, _DESCRIPTORS),
+        *((kind, of[kind]) for kind in of if of[kind]),
+    ]
 
 
 def _file_with(data: bytes) -> int:
@@ -545,21 +531,20 @@ def _trouble(grants: Grants, strength: Strength) -> str:
             port = server.getsockname()[1]
             test = _python(_TEST, str(secret), str(outside), str(port))
             enclosed = Encloser(tried, strength).enclose(test, {"PATH": grants.path})
-            with open(os.dup(enclosed.keeper.report), "rb") as report:
-                try:
-                    ended = subprocess.run(
-                        enclosed.arguments,
-                        env=enclosed.environment,
-                        cwd=work,
-                        pass_fds=enclosed.keeper.descriptors,
-                        stdin=subprocess.DEVNULL,
-                        capture_output=True,
-                        timeout=_SECONDS,
-                        start_new_session=True,
-                    )
-                finally:
-                    enclosed.close()
-                said = report.read()
+            try:
+                ended = subprocess.run(
+                    enclosed.arguments,
+                    env=enclosed.environment,
+                    cwd=work,
+                    pass_fds=enclosed.keeper.descriptors,
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    timeout=_SECONDS,
+                    start_new_session=True,
+                )
+                said = enclosed.keeper.read()
+            finally:
+                enclosed.close()
         if said != b"+\n0\n":
             words = (said.partition(b"!")[2] or ended.stderr).decode("utf-8", "replace").strip().splitlines()
             return words[-1] if words else f"exit status {ended.returncode}"

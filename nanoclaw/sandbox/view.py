@@ -71,7 +71,7 @@ def places(grants: Grants) -> list[Visible]:
     for name in SYSTEM:
         if os.path.isdir(name) and not os.path.islink(name):
             found[Path(name)] = "read"
-    for name in (*_KEPT_SECRET, *_host_keys()):
+    for name in (*_KEPT_SECRET, *map(str, Path("/etc/ssh").glob("ssh_host_*_key"))):
         if os.access(name, os.R_OK):
             found[Path(name)] = "empty"
     found.update((one, "read") for one in _tools(grants))
@@ -120,12 +120,6 @@ def _prefixes(folder: Path, home: Path) -> Iterator[Path]:
     if os.path.exists(folder.parent / "pyvenv.cfg"):  # False where nobody may look, too
         with suppress(OSError):
             yield (folder / "python").resolve().parents[1]
-
-
-def _host_keys() -> list[str]:
-    with suppress(OSError):
-        return [f"/etc/ssh/{name}" for name in os.listdir("/etc/ssh") if re.fullmatch("ssh_host_.*_key", name)]
-    return []
 
 
 def git_identity(home: Path) -> bytes:

@@ -17,7 +17,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -90,33 +91,12 @@ class Keeper(NamedTuple):
 def _nothing(data: bytes) -> None: ...
 
 
-async def run_process(
-    arguments: Sequence[str],
-    *,
-    folder: Path,
-    environment: Mapping[str, str],
-    timeout_seconds: float,
-    bounds: Bounds | None = None,
-    keeper: Keeper | None = None,
-    spool: Callable[[bytes], None] = _nothing,
-    heard: Callable[[bytes], None] = _nothing,
-) -> Exit:
-    """Run until exit, time limit, flood or another limit; whatever happens, cancellation too, the whole family is gone
-    afterwards.
-
-    The child reads nothing, sees descriptors 0, 1 and 2 only, and gets exactly the given environment plus a marker. Of
-    an output that is too long for memory `spool` is given all, piece by piece; `heard` each piece as it comes. Raises
-    OSError if it cannot be started.
-    """
-    process = Process(
-        arguments, folder=folder, environment=environment, bounds=bounds, keeper=keeper, spool=spool, heard=heard
-    )
-    return await process.run(timeout_seconds)
-
-
 class Process:
     """A child that has been started, and all that comes from it. `run` must follow: it waits, and leaves nothing.
-    Raises OSError if it cannot be started."""
+    Raises OSError if it cannot be started.
+
+    The child sees descriptors 0, 1 and 2 only, and gets exactly the given environment plus a marker. Of an output that
+    is too long for memory `spool` is given all, piece by piece; `heard` each piece as it comes."""
 
     def __init__(
         self,
@@ -130,7 +110,7 @@ class Process:
         heard: Callable[[bytes], None] = _nothing,
         is_interactive: bool = False,
     ) -> None:
-        """An interactive one reads what `write` is given, and may write as much as it likes."""
+        """An interactive one reads what `write` is given, and may write as much as it likes; others read nothing."""
         marker = f"{_marker()}{os.urandom(8).hex()}"
         name, _, value = marker.partition("=")
         _have_guard()
@@ -156,13 +136,15 @@ class Process:
                 os.close(one)
         if self._child.stdin:
             os.set_blocking(self._child.stdin.fileno(), False)
-        self._bounds, self._keeper, self._stopped = bounds, keeper, asyncio.Event()
-        self._output = _Output(reading, spool, heard, 0 if is_interactive else FLOOD_BYTES)
+        self._bounds, self._keeper, self._told = bounds, keeper, b""
+        self._loop = asyncio.get_running_loop()
+        self._over: asyncio.Future[Why] = self._loop.create_future()  # why it ends, unless by itself or by a limit
+        flooded = partial(self._end, "flood")
+        self._output = _Output(reading, spool, heard, 0 if is_interactive else FLOOD_BYTES, flooded)
         self._family = _Family(self._child, marker.encode(), keeper)
-        self._disks = _Disks((str(folder), *(keeper.disks if keeper else ())))
-        self._told, self._leaves = b"", asyncio.Event()
+        disks = (str(folder), *(keeper.disks if keeper else ()))
+        self._least = {one: min(RESERVE_BYTES, free // 2) for one in disks if (free := _free(one)) is not None}
         if keeper:
-            self._loop = asyncio.get_running_loop()
             self._loop.add_reader(keeper.report, self._hear)
 
     async def run(self, timeout_seconds: float | None = None) -> Exit:
@@ -194,13 +176,17 @@ class Process:
             self._told += said
             self._told = self._told[:1] + self._told[1:][-_MOST_TOLD:]
             if self._told.endswith(b" left\n"):
-                self._leaves.set()
+                self._end("exited")
         else:
             self._loop.remove_reader(self._keeper.report)
 
     def stop(self) -> None:
         """Have it ended."""
-        self._stopped.set()
+        self._end("stopped")
+
+    def _end(self, why: Why) -> None:
+        if not self._over.done():
+            self._over.set_result(why)
 
     def write(self, data: bytes) -> int:
         """Write to its input what it has room for; how much. Raises OSError if it takes no more."""
@@ -217,26 +203,23 @@ class Process:
             self._child.stdin.close()
 
     async def _wait(self, timeout_seconds: float | None) -> Why:
-        exited = asyncio.ensure_future(_exit_of(self._child))
-        watched = asyncio.ensure_future(self._watch())
-        others: dict[asyncio.Future[Any], Why] = {
-            asyncio.ensure_future(self._output.flooded.wait()): "flood",
-            asyncio.ensure_future(self._stopped.wait()): "stopped",
-            asyncio.ensure_future(self._leaves.wait()): "exited",
-        }
-        waits: tuple[asyncio.Future[Any], ...] = (exited, watched, *others)
+        exited, watched = asyncio.ensure_future(_exit_of(self._child)), asyncio.ensure_future(self._watch())
+        waits: tuple[asyncio.Future[Any], ...] = (exited, watched, self._over)
         try:
             await asyncio.wait(waits, timeout=timeout_seconds, return_when=asyncio.FIRST_COMPLETED)
-            if exited.done() or self._leaves.is_set():
+            why: Why = "timeout"
+            if watched.done():
+                why = watched.result()
+            if self._over.done():
+                why = self._over.result()
+            if exited.done() or why == "exited":
+                why = "exited"
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._output.ended.wait(), _AFTER_EXIT_SECONDS)
-                return "exited"
-            if watched.done():
-                return watched.result()
-            return next((why for one, why in others.items() if one.done()), "timeout")
+            return why
         finally:
-            for one in waits:
-                one.cancel()
+            exited.cancel()
+            watched.cancel()
 
     async def _watch(self) -> Why:
         """Look many times a second whether there is more than there may be, and have all counted when so many began
@@ -248,7 +231,7 @@ class Process:
         shared, own = _shared(), self._keeper.own if self._keeper else 0
         while True:
             await asyncio.sleep(_LOOK_SECONDS)
-            if self._disks.are_full():
+            if any((free := _free(one)) is not None and free < least for one, least in self._least.items()):
                 return "disk"
             now, latest = time.monotonic(), _newest()
             if now < due and 0 <= latest - newest < room:
@@ -300,18 +283,7 @@ _MOST_SHARED = _PAGE * os.sysconf("SC_PHYS_PAGES") // 2
 more of it counts, but only where it is half of all."""
 _LONG_RUN_SECONDS = 5.0  # after that pids may have wrapped around, and the price of a full look no longer matters
 RESERVE_BYTES = 500_000_000
-"""Free space of a disk that no command takes, if there was twice as much."""
-
-
-class _Disks:
-    """The free space on the disks of some folders. Who takes it isn't asked."""
-
-    def __init__(self, folders: Iterable[str]) -> None:
-        self._least = {one: min(RESERVE_BYTES, free // 2) for one in folders if (free := _free(one)) is not None}
-
-    def are_full(self) -> bool:
-        """True if one has less than must remain."""
-        return any((free := _free(one)) is not None and free < least for one, least in self._least.items())
+"""Free space of a disk that no command takes, if there was twice as much. Who takes it isn't asked."""
 
 
 def _free(folder: str) -> int | None:
@@ -352,15 +324,19 @@ class _Output:
     """The first and the last bytes that a pipe delivers, and how many there were."""
 
     def __init__(
-        self, descriptor: int, spool: Callable[[bytes], None], heard: Callable[[bytes], None], most: int
+        self,
+        descriptor: int,
+        spool: Callable[[bytes], None],
+        heard: Callable[[bytes], None],
+        most: int,
+        flooded: Callable[[], None],
     ) -> None:
         """`most` bytes are no flood; 0: as many as it likes."""
-        self._spool, self._spools, self._heard, self._most = spool, False, heard, most
+        self._spool, self._spools, self._heard, self._most, self._flooded = spool, False, heard, most, flooded
         self.head = bytearray()
         self.tail = bytearray()
         self.total = 0
         self.ended = asyncio.Event()
-        self.flooded = asyncio.Event()
         self._descriptor = descriptor
         self._loop = asyncio.get_running_loop()
         os.set_blocking(descriptor, False)
@@ -387,7 +363,7 @@ class _Output:
         self._heard(chunk)
         self.total += len(chunk)
         if self._most and self.total > self._most:
-            self.flooded.set()
+            self._flooded()
         room = KEPT_BYTES - len(self.head)
         self.head += chunk[:room]
         self.tail += chunk[room:]

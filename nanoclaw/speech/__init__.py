@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from nanoclaw import scratch_folders
-from nanoclaw.spawn import Bounds, Exit, run_process
+from nanoclaw.spawn import Bounds, Exit, Process
 
 HEARING_SECONDS, SPEAKING_SECONDS = 280.0, 60.0
 """For one recording, and for one text."""
@@ -69,9 +69,7 @@ async def _run(command: Sequence[str], folder: Path, seconds: float, name: str) 
     """Raises SpeechError unless it ended well."""
     environment = {one: os.environ[one] for one in _GIVEN if one in os.environ} | {"HF_HUB_OFFLINE": "1"}
     try:
-        ended = await run_process(
-            command, folder=folder, environment=environment, timeout_seconds=seconds, bounds=BOUNDS
-        )
+        ended = await Process(command, folder=folder, environment=environment, bounds=BOUNDS).run(seconds)
     except OSError as error:
         raise SpeechError(f"{name} cannot be started: {error.strerror}") from None
     if ended.why == "timeout":

@@ -18,9 +18,9 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from nanoclaw.sandbox.sandbox import Allowance, Encloser, Strength, facts, find_strength
+from nanoclaw.sandbox.sandbox import USUAL, Encloser, Strength, facts, find_strength
 from nanoclaw.sandbox.view import Grants
-from nanoclaw.spawn import Bounds, Exit, run_process
+from nanoclaw.spawn import Bounds, Exit, Process
 
 FOLDER = Path(__file__).parent
 BOUNDS = Bounds(256, 4_000_000_000, 500_000_000)
@@ -60,18 +60,16 @@ async def run(
     arguments = ("/bin/bash", "-c", command)
     given = {"PATH": grants.path, "HOME": str(grants.home), "LANG": "C.UTF-8", **(environment or {})}
     if encloser is None:
-        return await run_process(
-            arguments, folder=grants.workspace, environment=given, timeout_seconds=seconds, bounds=BOUNDS
-        )
-    made = encloser.enclose(arguments, given, Allowance(file_bytes=BOUNDS.file_bytes), relay)
-    return await run_process(
+        return await Process(arguments, folder=grants.workspace, environment=given, bounds=BOUNDS).run(seconds)
+    made = encloser.enclose(arguments, given, USUAL._replace(file_bytes=BOUNDS.file_bytes), relay)
+    process = Process(
         made.arguments,
         folder=grants.workspace,
         environment=made.environment,
-        timeout_seconds=seconds,
         bounds=BOUNDS,
         keeper=made.keeper,
     )
+    return await process.run(seconds)
 
 
 class House(NamedTuple):

@@ -98,7 +98,7 @@ def test_where_not_all_can_be_protected_nothing_is_run(
     for number in range(8):
         (place.workspace / f"a{number}" / ".git").mkdir(parents=True)
     monkeypatch.setattr(protect, "MOST_PLACES", 5)
-    with pytest.raises(sandbox.SandboxError, match=f"more repositories .*many of them in {place.workspace}: remove"):
+    with pytest.raises(protect.SandboxError, match=f"more repositories .*many of them in {place.workspace}: remove"):
         place.run("touch done")
     assert not (place.workspace / "done").exists()
 

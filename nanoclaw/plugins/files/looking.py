@@ -82,12 +82,12 @@ def found(folder: int, pattern: str, path: str, closed: Sequence[Path] = ()) -> 
 
 
 async def search(request: dict[str, object], path: str) -> str:
-    from nanoclaw.spawn import run_process
+    from nanoclaw.spawn import Process
 
     bounds = {"limit": MOST_FOUND + 1, "width": HIT_CHARACTERS}
     worker = (sys.executable, "-I", "-S", "-c", walk.CHILD, json.dumps(request | bounds))
     try:
-        ended = await run_process(worker, folder=Path("/"), environment={}, timeout_seconds=SEARCH_SECONDS)
+        ended = await Process(worker, folder=Path("/"), environment={}).run(SEARCH_SECONDS)
     except OSError as error:
         raise ToolError(f"the search could not be started: {reason(error)}. Try exec with grep.") from None
     lines = [hit for line in (ended.head + ended.tail).split(b"\n") if (hit := _hit(line, path, bool(request["only"])))]

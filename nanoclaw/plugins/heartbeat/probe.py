@@ -74,7 +74,7 @@ def _file(host: Host, path: str) -> Seen:
 
 async def _command(host: Host, command: str) -> str:
     """Run it with the environment and limits of the model's commands, and by the same rules."""
-    from nanoclaw.spawn import run_process
+    from nanoclaw.spawn import Process
 
     shell, rules = host.get("shell"), host.get("rules")
     if shell is None:
@@ -83,14 +83,8 @@ async def _command(host: Host, command: str) -> str:
         raise ToolError(why)
     environment = {**shell.variables, "GIT_OPTIONAL_LOCKS": "0"}
     arguments, environment, keeper = await shell.prepare_alone(command, environment)
-    ended = await run_process(
-        arguments,
-        folder=host.workspace,
-        environment=environment,
-        timeout_seconds=COMMAND_SECONDS,
-        bounds=shell.bounds,
-        keeper=keeper,
-    )
+    process = Process(arguments, folder=host.workspace, environment=environment, bounds=shell.bounds, keeper=keeper)
+    ended = await process.run(COMMAND_SECONDS)
     said = ended.head.decode("utf-8", "replace")
     if ended.why == "timeout":
         raise ToolError(f"it was stopped after {COMMAND_SECONDS:.0f} s")

@@ -51,9 +51,6 @@ _FAILED: dict[Level, str] = {
 }
 
 
-TMP_BYTES = 1_000_000_000  # the size of a command's /tmp
-
-
 class SandboxSettings(NamedTuple):
     """The sandbox of commands."""
 
@@ -156,7 +153,7 @@ class SandboxedCommands:
 
     def __init__(self, host: Host, settings: SandboxSettings) -> None:
         self._host, self._settings = host, settings
-        self._strength: Strength | None = None
+        self._found: tuple[str, Strength] | None = None  # facts, and the level that was said when they held
         self._encloser: Encloser | None = None
         self._looking, self._enclosing = asyncio.Lock(), asyncio.Lock()
         self._proxies: dict[tuple[str, ...], tuple[str, JudgingProxy]] = {}
@@ -167,35 +164,24 @@ class SandboxedCommands:
 
     def banner(self) -> str:
         """A line for the beginning of a talk. The first one of all looks what there is, which takes a moment."""
-        if why := self._settled():
-            return f"Commands don't run: {why}. `nanoclaw doctor` looks at it, and that level holds then."
-        assert self._strength
-        level = self._strength.level
+        try:
+            strength = self._settle()
+        except ToolError as error:
+            return f"Commands don't run: {error}. `nanoclaw doctor` looks at it, and that level holds then."
+        level = strength.level
         asks = ", so each asks you first" if _is_less(level, self._settings.level) else ""
         how = f"in a sandbox ({level}): {self._said(level)}" if level != "none" else "without a sandbox"
-        return f"Commands run {how}{asks}.{self._more()}"
+        return f"Commands run {how}{asks}.{_more(strength)}"
 
     def _said(self, level: Level) -> str:
         hosts = f"of the network {', '.join(self._settings.hosts)}"
         return _SAID[level].replace("no network", hosts) if level == "full" and self._settings.hosts else _SAID[level]
 
-    def _more(self) -> str:
-        """Say in a sentence why the level is no better, and what makes it so."""
-        if not self._strength or self._strength.level == "full" or not self._strength.lacks:
-            return ""
-        why = self._strength.lacks[0]
-        if "not installed" in why:
-            from nanoclaw.installation import install_command
-
-            return f" `apt install bubblewrap` or `{install_command('sandbox')}` makes it full."
-        return f" Not full, as {why}." if self._strength.level != "none" else f" The reason: {why}."
-
     async def detect(self, *, anew: bool = False) -> Strength:
         """Find out what there is, and say so from now on."""
         async with self._looking:
-            if anew or self._strength is None or not self._is_as_said():
-                self._strength = self._keep(await asyncio.to_thread(self._find, anew=anew))
-            return self._strength
+            said = None if anew else _still(self._found)
+            return await asyncio.to_thread(self._find, anew=anew) if said is None else said
 
     async def refusal(self) -> str:
         """Why a command doesn't run unasked; '' if it does."""
@@ -211,7 +197,7 @@ class SandboxedCommands:
         """True for a command that is kept from writing, as it is for looking: nothing in the workspace changes."""
         from nanoclaw.command_needs import writes_nothing
 
-        return self._strength is not None and self._strength.level == "full" and writes_nothing(command)
+        return self._level == "full" and writes_nothing(command)
 
     async def confines(self) -> bool:
         """True if a command reaches neither the network nor folders besides the workspace."""
@@ -222,58 +208,44 @@ class SandboxedCommands:
     async def _current(self) -> Strength:
         """The level that was said, as long as it holds. Raises ToolError if there is less now than was said."""
         async with self._looking:
-            is_settled = self._strength is not None and self._is_as_said()
-            if not is_settled and (why := await asyncio.to_thread(self._settled)):
-                raise ToolError(f"not run: {why}. The person must look at it first: `nanoclaw doctor`.")
-            assert self._strength
-            return self._strength
+            try:
+                return await asyncio.to_thread(self._settle) if (said := _still(self._found)) is None else said
+            except ToolError as error:
+                raise ToolError(f"not run: {error}. The person must look at it first: `nanoclaw doctor`.") from None
 
-    def _settled(self) -> str:
-        """Settle on the level that was said, or on what there is now; why commands don't run where that is less."""
-        self._strength = self._strength or self._known() or self._keep(self._find())
-        if not self._is_as_said():
-            self._last = None  # the person may have looked by another program, such as doctor
-            if self._is_as_said() and (said := self._known()):
-                self._strength = said
-            elif _is_less((found := self._find()).level, (was := self._strength).level):
-                lacks = "; ".join(found.lacks)
-                return f"the sandbox of commands was {was.level!r} and would now be {found.level!r} ({lacks})"
-            else:
-                self._strength = self._keep(found)
-        return ""
+    def _settle(self) -> Strength:
+        """Settle on the level that was said, or on what there is now. Raises ToolError if that is less."""
+        if (said := _still(self._found)) is None:
+            saved = self._saved()  # the person may have looked by another program, such as doctor
+            if (said := _still(saved)) or self._found is None:
+                self._found = saved
+        return self._find(least=self._level) if said is None else said
 
-    def _is_as_said(self) -> bool:
-        from nanoclaw.sandbox.sandbox import facts
+    @property
+    def _level(self) -> Level:
+        return self._found[1].level if self._found else "none"
 
-        return self._saved().get("facts") == facts()
+    def _find(self, *, anew: bool = False, least: Level = "none") -> Strength:
+        """What there is, which is said from now on. Raises ToolError for less than the `least` level."""
+        from nanoclaw.sandbox.sandbox import facts, find_strength
 
-    def _find(self, *, anew: bool = False) -> Strength:
-        from nanoclaw.sandbox.sandbox import find_strength
+        found = find_strength(self._grants(), anew=anew)
+        if _is_less(found.level, least):
+            lacks = "; ".join(found.lacks)
+            raise ToolError(f"the sandbox of commands was {least!r} and would now be {found.level!r} ({lacks})")
+        self._found = facts(), found
+        self._write("level.json", {"facts": self._found[0], "strength": found})
+        return found
 
-        return find_strength(self._grants(), anew=anew)
-
-    def _keep(self, strength: Strength) -> Strength:
-        from nanoclaw.sandbox.sandbox import facts
-
-        self._last = {"facts": facts(), "strength": strength}
-        self._write("level.json", self._last)
-        return strength
-
-    def _known(self) -> Strength | None:
+    def _saved(self) -> tuple[str, Strength] | None:
         from nanoclaw.sandbox.sandbox import Strength
 
         try:
-            level, bwrap, lacks = self._saved()["strength"]
-            return Strength(level, bwrap, tuple(lacks)) if level in _ORDER else None
+            saved: Any = self._read("level.json")
+            level, bwrap, lacks = saved["strength"]
+            return (saved["facts"], Strength(level, bwrap, tuple(lacks))) if level in _ORDER else None
         except (KeyError, TypeError, ValueError):
             return None
-
-    _last: Mapping[str, Any] | None = None
-
-    def _saved(self) -> Mapping[str, Any]:
-        if self._last is None:
-            self._last = read if isinstance(read := self._read("level.json"), dict) else {}
-        return self._last
 
     # --- a command ---------------------------------------------------------------------------------------------------
 
@@ -283,7 +255,8 @@ class SandboxedCommands:
         """A command in the sandbox; as it was where there is none, or where all of it, which is then `beyond`, must
         leave it: for these the person has been asked. Raises ToolError."""
         from nanoclaw.plugins.sandbox.wording import Opening
-        from nanoclaw.sandbox.sandbox import Allowance, Encloser, SandboxError
+        from nanoclaw.sandbox.protect import SandboxError
+        from nanoclaw.sandbox.sandbox import Encloser
         from nanoclaw.scratch_folders import remove_left_over
 
         opened = await self.opening(beyond) if beyond else Opening()
@@ -293,7 +266,6 @@ class SandboxedCommands:
             self._opened[beyond] = opened
         relay = await self._relay(opened) if strength.level == "full" else ""
         cpu = seconds * (os.cpu_count() or 1)
-        limits = Allowance(bounds.processes, bounds.memory_bytes, cpu, bounds.file_bytes, TMP_BYTES)
         if self._encloser is None:
             await asyncio.to_thread(remove_left_over)
         try:
@@ -303,7 +275,7 @@ class SandboxedCommands:
                     grants = self._grants()
                     grants = grants._replace(read=(*grants.read, *(one.resolve() for one in opened.places)))
                     encloser = Encloser(grants, strength, encloser.known, self._host.home / "put-back")
-                given = command, environment, limits, relay, not self.only_looks(command[-1])
+                given = command, environment, bounds, relay, not self.only_looks(command[-1]), cpu
                 making = asyncio.create_task(asyncio.to_thread(encloser.enclose, *given))
                 try:
                     made = await asyncio.shield(making)
@@ -370,7 +342,7 @@ class SandboxedCommands:
     ) -> str:
         """About the sandbox, for the result of a `command`: more where it failed, with this output; and how to ask for
         more where the sandbox kept it from something."""
-        level, opened = self._strength.level if self._strength else "none", self._opened.get(command)
+        level, opened = self._level, self._opened.get(command)
         if is_beyond and not opened:
             return "outside of the sandbox"
         if level == "none":
@@ -463,6 +435,25 @@ _KEPT = (
     rb"|(?:to|could not|cannot|can't) (?:connect|establish|fetch|find a version)|network|no matching distribution"
     rb"|EAI_AGAIN|ENOTFOUND|ECONN|ENETUNREACH|ETIMEDOUT|could not lock config"
 )
+
+
+def _still(found: tuple[str, Strength] | None) -> Strength | None:
+    """The level that was found, if all that it depends on is the same."""
+    from nanoclaw.sandbox.sandbox import facts
+
+    return found[1] if found and found[0] == facts() else None
+
+
+def _more(strength: Strength) -> str:
+    """Say in a sentence why the level is no better, and what makes it so."""
+    if strength.level == "full" or not strength.lacks:
+        return ""
+    why = strength.lacks[0]
+    if "not installed" in why:
+        from nanoclaw.installation import install_command
+
+        return f" `apt install bubblewrap` or `{install_command('sandbox')}` makes it full."
+    return f" Not full, as {why}." if strength.level != "none" else f" The reason: {why}."
 
 
 def _is_less(level: Level, than: Level) -> bool:

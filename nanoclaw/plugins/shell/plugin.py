@@ -102,23 +102,23 @@ class Shell(Plugin):
             return ToolOutput(await self._processes.start(context, command, self.public, is_beyond=bool(beyond)))
         from nanoclaw.outputs.outputs import Outputs
         from nanoclaw.plugins.shell.output import LastLines, cut, outcome_in_words
-        from nanoclaw.spawn import run_process
+        from nanoclaw.spawn import Process
 
         seconds = min(max(1, timeout_seconds or SECONDS), LONGEST_SECONDS)
         arguments, environment, keeper = await self.public.prepare(command, seconds, is_beyond=bool(beyond))
         outputs = Outputs(self._host.workspace)
         spool = outputs.spool()
         try:
-            ended = await run_process(
+            process = Process(
                 arguments,
                 folder=self._host.workspace,
                 environment=environment,
-                timeout_seconds=seconds,
                 bounds=bounds(),
                 keeper=keeper,
                 spool=spool.write,
                 heard=LastLines(context.show).feed,
             )
+            ended = await process.run(seconds)
             kept = await asyncio.to_thread(spool.finish, "exec") if ended.dropped else ""
         except OSError as error:
             raise ToolError(f"the command could not be started: {reason(error)}. Nothing was run.") from None

@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path, PurePosixPath
 
 from nanoclaw.core.plugin import Host, Turn, Tx
-from nanoclaw.sandbox.protect import Search, TooManyError, read_plain
+from nanoclaw.sandbox.protect import Search, read_plain
 from nanoclaw.snapshots.listing import FileLister, FileListing, changes
 
 INBOXES = ("media", "downloads", "outputs")
@@ -106,7 +106,7 @@ class Places:
 
     def _repositories(self, marks: Mapping[str, str]) -> list[str]:
         """Folders below the workspace with a repository from elsewhere. The workspace's own is the owner's."""
-        with suppress(TooManyError, OSError):
+        with suppress(OSError):
             self._search.find()
         places = [one for one in self._search.known if one != self._top]
         return [f"{one.removeprefix(f'{self._top}/')}/" for one in places if self._came(one, marks)]

@@ -23,22 +23,21 @@ _LEXICA = ("wikipedia.org", "grokipedia.com")
 async def results(query: WebQuery, environment: Mapping[str, str]) -> list[WebResult]:
     """Raises SearchError."""
     from nanoclaw.plugins.web.search import SearchError
-    from nanoclaw.spawn import run_process
+    from nanoclaw.spawn import Process
 
     span, place = query.span, re.match("([a-z]{2})_([A-Z]{2})", environment.get("LANG", ""))
     region = f"{place[2]}-{place[1]}".lower() if place else "us-en"
     request = {"query": query.words, "count": query.most, "region": region, "span": span[0] if span else None}
     child = Path(__file__).with_name("keyless_child.py")
     try:
-        ended = await run_process(
+        ended = await Process(
             (sys.executable, "-I", str(child)),
             folder=Path("/"),
             environment={
                 **{name: environment[name] for name in _GIVEN if name in environment},
                 "NANOCLAW_SEARCH": json.dumps(request),
             },
-            timeout_seconds=SECONDS,
-        )
+        ).run(SECONDS)
     except OSError as error:
         raise SearchError(f"Nothing was searched: no process can be started ({error.strerror}).") from None
     if ended.why == "timeout":
