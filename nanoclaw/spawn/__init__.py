@@ -18,7 +18,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
@@ -139,8 +138,7 @@ class Process:
         self._bounds, self._keeper, self._told = bounds, keeper, b""
         self._loop = asyncio.get_running_loop()
         self._over: asyncio.Future[Why] = self._loop.create_future()  # why it ends, unless by itself or by a limit
-        flooded = partial(self._end, "flood")
-        self._output = _Output(reading, spool, heard, 0 if is_interactive else FLOOD_BYTES, flooded)
+        self._output = _Output(reading, spool, heard, None if is_interactive else self._over)
         self._family = _Family(self._child, marker.encode(), keeper)
         disks = (str(folder), *(keeper.disks if keeper else ()))
         self._least = {one: min(RESERVE_BYTES, free // 2) for one in disks if (free := _free(one)) is not None}
@@ -328,11 +326,10 @@ class _Output:
         descriptor: int,
         spool: Callable[[bytes], None],
         heard: Callable[[bytes], None],
-        most: int,
-        flooded: Callable[[], None],
+        over: asyncio.Future[Why] | None,
     ) -> None:
-        """`most` bytes are no flood; 0: as many as it likes."""
-        self._spool, self._spools, self._heard, self._most, self._flooded = spool, False, heard, most, flooded
+        """`over` is told of a flood; None: it may be as much as it likes."""
+        self._spool, self._spools, self._heard, self._over = spool, False, heard, over
         self.head = bytearray()
         self.tail = bytearray()
         self.total = 0
@@ -362,8 +359,8 @@ class _Output:
             return False
         self._heard(chunk)
         self.total += len(chunk)
-        if self._most and self.total > self._most:
-            self._flooded()
+        if self._over and self.total > FLOOD_BYTES and not self._over.done():
+            self._over.set_result("flood")
         room = KEPT_BYTES - len(self.head)
         self.head += chunk[:room]
         self.tail += chunk[room:]
@@ -591,7 +588,7 @@ def _limited(arguments: Sequence[str], bounds: Bounds | None) -> Sequence[str]:
     return ("/bin/sh", "-c", 'ulimit -f "$0" 2>/dev/null; exec "$@"', str(bounds.file_bytes // 512), *arguments)
 
 
-_guards: dict[int, tuple[subprocess.Popen[bytes], int]] = {}
+_guards: dict[int, subprocess.Popen[bytes]] = {}
 """The guard of this process, by its number: a fork has none yet."""
 
 _ENVIRONMENTS = (
@@ -611,28 +608,20 @@ the groups of that; keepers have ended what is theirs by then."""
 
 
 def _have_guard() -> None:
-    guard, pipe = _guards.get(os.getpid(), (None, -1))
+    guard = _guards.get(os.getpid())
     if guard and guard.poll() is None:
         return
-    if guard:  # somebody has ended it
-        os.close(pipe)
-    reading, writing = os.pipe()
-    try:
-        guard = subprocess.Popen(
-            ("/bin/sh", "-c", _GUARD, "sh", _marker()),
-            cwd="/",
-            env={"PATH": os.defpath},
-            stdin=reading,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-    except BaseException:
-        os.close(writing)
-        raise
-    finally:
-        os.close(reading)
-    _guards[os.getpid()] = guard, writing
+    if guard and guard.stdin:  # somebody has ended it
+        guard.stdin.close()
+    _guards[os.getpid()] = subprocess.Popen(
+        ("/bin/sh", "-c", _GUARD, "sh", _marker()),
+        cwd="/",
+        env={"PATH": os.defpath},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
 
 
 def _read(path: str) -> bytes:

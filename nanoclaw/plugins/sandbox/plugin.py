@@ -226,7 +226,7 @@ class SandboxedCommands:
         return self._found[1].level if self._found else "none"
 
     def _find(self, *, anew: bool = False, least: Level = "none") -> Strength:
-        """What there is, which is said from now on. Raises ToolError for less than the `least` level."""
+        """Find out what there is, which is said from now on. Raises ToolError for less than the `least` level."""
         from nanoclaw.sandbox.sandbox import facts, find_strength
 
         found = find_strength(self._grants(), anew=anew)
