@@ -55,11 +55,11 @@ class Newest:
             logger.warning("how far {} was read cannot be saved: {}", self._platform, error)
 
 
-def remember(table: dict[str, T], key: str, value: T) -> None:
+def remember(table: dict[str, T], key: str, value: T, most: int = KEPT) -> None:
     """Put an entry into a table as the newest; the oldest goes."""
     table.pop(key, None)
     table[key] = value
-    if len(table) > KEPT:
+    if len(table) > most:
         del table[next(iter(table))]
 
 

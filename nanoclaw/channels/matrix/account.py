@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -84,28 +84,14 @@ class Folder:
         if found.get("user") != user:
             return SyncProgress()
         try:
-            return SyncProgress(
-                str(found.get("since", "")),
-                tuple((str(room), str(inviter)) for room, inviter in found.get("invitations", [])),
-                tuple((str(room), str(inviter)) for room, inviter in found.get("entered", [])),
-                tuple((str(room), str(event)) for room, event in found.get("undecrypted", [])),
-                tuple((str(room), str(event)) for room, event in found.get("growing", [])),
-            )
+            given = (found.get(name, []) for name in SyncProgress.__slots__[1:])
+            pairs = [tuple((str(room), str(other)) for room, other in each) for each in given]
+            return SyncProgress(str(found.get("since", "")), *pairs)
         except (TypeError, ValueError):
             raise _damaged(self._progress) from None
 
     def keep_progress(self, user: str, progress: SyncProgress) -> None:
-        self._write(
-            self._progress,
-            {
-                "user": user,
-                "since": progress.since,
-                "invitations": progress.invitations,
-                "entered": progress.entered,
-                "undecrypted": progress.undecrypted[-MOST_WAITING:],
-                "growing": progress.growing[-MOST_WAITING:],
-            },
-        )
+        self._write(self._progress, {"user": user, **asdict(progress)})
 
     def _read(self, path: Path) -> dict[str, Any]:
         try:

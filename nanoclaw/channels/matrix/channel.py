@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import mimetypes
 import re
 import uuid
 from collections.abc import Mapping, Sequence
@@ -14,9 +13,9 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from nanoclaw.beneath.paths import open_again
+from nanoclaw.channels.bot import file_to_send
+from nanoclaw.channels.fields import table
 from nanoclaw.channels.live import LiveAnswers
-from nanoclaw.channels.matrix import events
 from nanoclaw.channels.matrix.account import MOST_WAITING, Account, Folder, SyncProgress
 from nanoclaw.channels.matrix.events import HeldFile
 from nanoclaw.channels.matrix.settings import MatrixSettings
@@ -79,7 +78,7 @@ class Matrix:
             raise ConfigError(f"channels.matrix.user must be a whole id such as @bot:example.org, not {user!r}.")
         self._homeserver, self._user, self._password = homeserver.rstrip("/"), user, password
         self._folder, self._clock = Folder(host.folder), host.clock
-        self._most, self._access, self._redact = host.most_bytes, host.access, host.redact
+        self._access, self._redact = host.access, host.redact
         if not password and not self._folder.has_login(user):
             raise ConfigError(
                 f"the first login of {user} needs its password: set NANOCLAW_MATRIX_PASSWORD, "
@@ -93,19 +92,16 @@ class Matrix:
         self._remarked: dict[str, datetime] = {}
         self._tried: dict[str, datetime] = {}
         self._typing: set[str] = set()
-        self._live = LiveAnswers(self, self.hints)
-
-    @property
-    def hints(self) -> Hints:
-        return Hints(
+        self.hints = Hints(
             length=LENGTH,
             units="bytes",
             markup="markdown",
             caption=LENGTH,
-            file_bytes=self._most,
+            file_bytes=host.most_bytes,
             edits=True,
             threads=True,
         )
+        self._live = LiveAnswers(self, self.hints)
 
     def serves(self, outbound: Outbound) -> bool:
         return True
@@ -325,8 +321,6 @@ class Matrix:
 
     async def fetch(self, attachment: Attachment, most: int) -> bytes:
         """The file, of at most `most` bytes. Raises Undeliverable for one that is larger or gone, else ChannelError"""
-        if attachment.size is not None and attachment.size > most:
-            raise Undeliverable(f"{attachment.name} is larger than {most / 1_000_000:.3g} MB.")
         try:
             held = HeldFile.of(attachment.ref)
         except ValueError as error:
@@ -408,8 +402,8 @@ class Matrix:
             return
         for room_id, info in news.rooms.join.items():
             for event in info.timeline.events:
-                source = events.table(event.source)
-                transaction = events.table(source.get("unsigned")).get("transaction_id")
+                source = table(event.source)
+                transaction = table(source.get("unsigned")).get("transaction_id")
                 self._named(room_id, str(transaction), str(source.get("event_id")))
 
     async def _erase_growing(self, client: Client) -> None:
@@ -433,15 +427,8 @@ class Matrix:
             return await client.say(room_id, plain, f"{transaction}-plain")
 
     async def _file(self, client: Client, place: Place, path: Path, caption: str) -> dict[str, Any]:
-        """Upload a file; the content of its event."""
-        try:
-            with open_again(path) as file:
-                data = await asyncio.to_thread(file.read, self._most + 1)
-        except OSError as error:
-            raise Undeliverable(f"{path.name} cannot be read: {error.strerror}.") from error
-        if len(data) > self._most:
-            raise Undeliverable(f"{path.name} is larger than {self._most / 1_000_000:.3g} MB, the most that is sent.")
-        mime = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+        """Upload a file; the content of its event. Raises Undeliverable."""
+        data, mime = await asyncio.to_thread(file_to_send, path)
         kind = {"image": "m.image", "audio": "m.audio", "video": "m.video"}.get(mime.partition("/")[0], "m.file")
         where = await client.store_file(place.chat, data, mime, path.name, UPLOAD_SECONDS)
         words: dict[str, Any] = _words(caption) if caption else {"body": path.name}

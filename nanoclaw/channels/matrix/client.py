@@ -10,7 +10,7 @@ import io
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from nio import (
 from nio.api import ReceiptType
 from nio.exceptions import EncryptionError
 
+from nanoclaw.channels.web_api import too_large
 from nanoclaw.core.errors import ChannelError, ChannelUnavailable, Undeliverable, Unreachable
 from nanoclaw.escapes import one_line
 
@@ -81,6 +82,12 @@ class Client(AsyncClient):  # type: ignore[misc]  # nio has no types
         if self.store:
             self.store.database.close()
 
+    async def _done(self, request: Awaitable[Any], seconds: float | None = None) -> Any:
+        """The answer of a request. Raises ChannelError."""
+        with reached(self.homeserver):
+            async with asyncio.timeout(seconds):
+                return checked(await request)
+
     # --- in --------------------------------------------------------------------------------------------------------
 
     async def poll(self, since: str, seconds: float, events: int, *, full: bool) -> SyncResponse:
@@ -91,34 +98,27 @@ class Client(AsyncClient):  # type: ignore[misc]  # nio has no types
             "account_data": {"types": []},
         }
         limit = REQUEST_SECONDS * 5 if full else REQUEST_SECONDS
-        with reached(self.homeserver):
-            async with asyncio.timeout(limit):
-                response = await self.sync(int(seconds * 1000), choice, since or None, full or None)
-        return checked(response)
+        return await self._done(self.sync(int(seconds * 1000), choice, since or None, full or None), limit)
 
     async def earlier(self, room_id: str, start: str, end: str) -> Any:
         """A page of a room's history: `chunk` are events, the newest first, and `end` is where the next one starts."""
-        with reached(self.homeserver):
-            return checked(await self.room_messages(room_id, start, end or None, MessageDirection.back, PAGE_EVENTS))
+        return await self._done(self.room_messages(room_id, start, end or None, MessageDirection.back, PAGE_EVENTS))
 
     async def event(self, room_id: str, event_id: str) -> Any:
-        with reached(self.homeserver):
-            event = checked(await self.room_get_event(room_id, event_id)).event
+        event = (await self._done(self.room_get_event(room_id, event_id))).event
         if isinstance(event, MegolmEvent):
             event.room_id = room_id
             return self.decrypted(event) or event
         return event
 
     async def accept(self, room_id: str) -> None:
-        with reached(self.homeserver):
-            checked(await self.join(room_id))
+        await self._done(self.join(room_id))
         self._entered.add(room_id)
 
     async def leave(self, room_id: str) -> None:
         """Leave a room, and have it gone from the list of rooms."""
-        with reached(self.homeserver):
-            checked(await self.room_leave(room_id))
-            checked(await self.room_forget(room_id))
+        await self._done(self.room_leave(room_id))
+        await self._done(self.room_forget(room_id))
         self.left(room_id)
 
     def left(self, room_id: str) -> None:
@@ -217,17 +217,14 @@ class Client(AsyncClient):  # type: ignore[misc]  # nio has no types
         return str(answer.event_id)
 
     async def redact(self, room_id: str, event_id: str) -> None:
-        with reached(self.homeserver):
-            checked(await self.room_redact(room_id, event_id, tx_id=f"redact-{event_id}"))
+        await self._done(self.room_redact(room_id, event_id, tx_id=f"redact-{event_id}"))
 
     async def typing(self, room_id: str, seconds: float) -> None:
         """Show for this long that the assistant is typing; 0 ends it."""
-        with reached(self.homeserver):
-            checked(await self.room_typing(room_id, seconds > 0, int(seconds * 1000)))
+        await self._done(self.room_typing(room_id, seconds > 0, int(seconds * 1000)))
 
     async def mark_read(self, room_id: str, event_id: str, thread: str) -> None:
-        with reached(self.homeserver):
-            checked(await self.update_receipt_marker(room_id, event_id, ReceiptType.read, thread))
+        await self._done(self.update_receipt_marker(room_id, event_id, ReceiptType.read, thread))
 
     async def store_file(self, room_id: str, data: bytes, mime: str, name: str, seconds: float) -> dict[str, Any]:
         """Upload a file for a room, encrypted where the room is; the part of its event that says where it is."""
@@ -350,17 +347,13 @@ def reached(homeserver: str) -> Iterator[None]:
 
 async def _bounded(response: Any, most: int) -> bytes:
     if (response.content_length or 0) > most:
-        raise _too_large(most)
+        raise too_large(most)
     received = io.BytesIO()
     async for piece in response.content.iter_chunked(65_536):
         received.write(piece)
         if received.tell() > most:
-            raise _too_large(most)
+            raise too_large(most)
     return received.getvalue()
-
-
-def _too_large(most: int) -> Undeliverable:
-    return Undeliverable(f"the file is larger than {most / 1_000_000:.3g} MB.")
 
 
 def _without_bad(value: Any, parse: Any = Event.parse_event) -> Any:

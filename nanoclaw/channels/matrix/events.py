@@ -7,15 +7,13 @@ import mimetypes
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
+from nanoclaw.channels.fields import attachment, mime, string, table, time_of
 from nanoclaw.core.messages import Attachment
-from nanoclaw.escapes import one_line
 
 QUOTE_CHARACTERS = 4_000
-NAME_CHARACTERS = 64
-FILE_NAME_CHARACTERS = 100
 
 _FILES = {"m.image": "picture", "m.file": "file", "m.audio": "audio", "m.video": "video"}
 _MXC = re.compile(r"mxc://[^/\s?#]{1,255}/[A-Za-z0-9_.~-]{1,255}")
@@ -58,11 +56,11 @@ def said(content: Mapping[str, Any]) -> RoomMessage | None:
     """Read the content of an `m.room.message`; None for what is not a message of a person: an edit, a notice of
     another bot, a type that is not known. Raises ValueError for a message without the parts it needs."""
     relation = table(content.get("m.relates_to"))
-    kind = _text(content.get("msgtype"))
+    kind = string(content.get("msgtype"))
     if relation.get("rel_type") == "m.replace" or kind == "m.notice":
         return None
-    answers = _text(table(relation.get("m.in_reply_to")).get("event_id"))
-    thread = _text(relation.get("event_id")) if relation.get("rel_type") == "m.thread" else ""
+    answers = string(table(relation.get("m.in_reply_to")).get("event_id"))
+    thread = string(relation.get("event_id")) if relation.get("rel_type") == "m.thread" else ""
     quoted = "" if thread and relation.get("is_falling_back") is True else answers
     mentions = table(content.get("m.mentions")).get("user_ids")
     named = tuple(one for one in mentions if isinstance(one, str)) if isinstance(mentions, list) else ()
@@ -73,22 +71,22 @@ def said(content: Mapping[str, Any]) -> RoomMessage | None:
     body = content.get("body")
     if not isinstance(body, str):
         raise ValueError("a message without a text")
-    text = without_fallback(_text(body)) if answers else _text(body)
+    text = without_fallback(string(body)) if answers else string(body)
     if kind == "m.location":
-        text = f"{text}\n{_text(content.get('geo_uri'))}".strip()
+        text = f"{text}\n{string(content.get('geo_uri'))}".strip()
     return RoomMessage(f"* {text}" if kind == "m.emote" else text, None, thread, quoted, named)
 
 
 def edited(content: Mapping[str, Any]) -> str:
     """The id of the message that the event changes, '' for one that changes none."""
     relation = table(content.get("m.relates_to"))
-    return _text(relation.get("event_id")) if relation.get("rel_type") == "m.replace" else ""
+    return string(relation.get("event_id")) if relation.get("rel_type") == "m.replace" else ""
 
 
 def text_of(content: Mapping[str, Any]) -> str:
     """The words of an event for a quote, also of the assistant's own and of edited ones."""
     newest = table(content.get("m.new_content")) or content
-    body = _text(newest.get("body"))
+    body = string(newest.get("body"))
     if table(table(content.get("m.relates_to")).get("m.in_reply_to")):
         body = without_fallback(body)
     return body[:QUOTE_CHARACTERS]
@@ -118,59 +116,28 @@ def addressed(text: str, names: tuple[str, ...]) -> tuple[bool, str]:
 
 def when(event: Mapping[str, Any], now: datetime) -> datetime:
     """The server's time of an event; `now` for one that no calendar has."""
-    try:
-        return datetime.fromtimestamp(event["origin_server_ts"] / 1000, UTC).astimezone(now.tzinfo)
-    except (KeyError, TypeError, ValueError, OverflowError, OSError):
-        return now
-
-
-def shown_name(name: object) -> str:
-    """The name that somebody has chosen, on one line."""
-    return one_line(_text(name), NAME_CHARACTERS)
-
-
-def file_name(name: str, kind: str, mime: str) -> str:
-    """A name without folders and control characters; one made from the type where nothing is left."""
-    base = re.split(r"[/\\]", name)[-1]
-    safe = "".join(character for character in base if character.isprintable()).strip().lstrip(".")
-    if len(safe) > FILE_NAME_CHARACTERS:
-        stem, dot, ending = safe.rpartition(".")
-        ending = dot + ending if dot and len(ending) <= 10 else ""
-        safe = (stem if ending else safe)[: FILE_NAME_CHARACTERS - len(ending)] + ending
-    return safe or kind + (mimetypes.guess_extension(mime) or "")
-
-
-def table(value: object) -> Mapping[str, Any]:
-    """The value where it is an object, an empty one for anything else."""
-    return value if isinstance(value, dict) else {}
+    at = event.get("origin_server_ts")
+    return time_of(at / 1000 if isinstance(at, int | float) else None, now)
 
 
 def _attachment(content: Mapping[str, Any], kind: str) -> Attachment:
-    info = table(content.get("info"))
-    mime = _text(info.get("mimetype"))
-    mime = mime if re.fullmatch(r"[\w.+-]{1,64}/[\w.+-]{1,64}", mime) else ""
-    size = info.get("size")
-    name = _text(content.get("filename")) or _text(content.get("body"))
-    voice = any(key in content for key in ("org.matrix.msc3245.voice", "org.matrix.msc3245.voice.v2", "m.voice"))
-    return Attachment(
-        "",
-        file_name(name, "voice" if voice else _FILES[kind], mime),
-        mime,
-        str(_held(content)),
-        size if isinstance(size, int) and not isinstance(size, bool) and size >= 0 else None,
-        voice and kind == "m.audio",
-    )
+    info, voices = table(content.get("info")), ("org.matrix.msc3245.voice", "org.matrix.msc3245.voice.v2", "m.voice")
+    name, is_voice = content.get("filename") or content.get("body"), any(key in content for key in voices)
+    said = mime(info.get("mimetype"), "")
+    otherwise = ("voice" if is_voice else _FILES[kind]) + (mimetypes.guess_extension(said) or "")
+    found = attachment(otherwise, str(_held(content)), name, said, info.get("size"), usual="")
+    return found._replace(is_voice=is_voice and kind == "m.audio")
 
 
 def _held(content: Mapping[str, Any]) -> HeldFile:
     file = table(content.get("file"))
-    mxc = _text(file.get("url") if file else content.get("url"))
+    mxc = string(file.get("url") if file else content.get("url"))
     if not _MXC.fullmatch(mxc):
         raise ValueError("a file without an address on its server")
     if not file:
         return HeldFile(mxc)
-    key = _text(table(file.get("key")).get("k"))
-    iv, sha256 = _text(file.get("iv")), _text(table(file.get("hashes")).get("sha256"))
+    key = string(table(file.get("key")).get("k"))
+    iv, sha256 = string(file.get("iv")), string(table(file.get("hashes")).get("sha256"))
     if not (key and iv and sha256):
         raise ValueError("an encrypted file without its key")
     return HeldFile(mxc, key, iv, sha256)
@@ -178,10 +145,5 @@ def _held(content: Mapping[str, Any]) -> HeldFile:
 
 def _caption(content: Mapping[str, Any]) -> str:
     """The words beside a file: its body, where the name stands elsewhere."""
-    name, body = _text(content.get("filename")), _text(content.get("body"))
+    name, body = string(content.get("filename")), string(content.get("body"))
     return body if name and body != name else ""
-
-
-def _text(value: object) -> str:
-    """The text with halves of characters made whole, '' for an invalid one."""
-    return value.encode("utf-8", "replace").decode() if isinstance(value, str) else ""

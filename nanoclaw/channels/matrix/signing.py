@@ -72,15 +72,11 @@ def signed(value: Mapping[str, Any], user: str, key_id: str, seed: bytes) -> dic
 async def _publish(ask: Ask, user: str, seeds: Seeds, password: str) -> str:
     """Upload the three keys; the server may want the password for it."""
     master_id = f"ed25519:{public(seeds.master)}"
-    body: dict[str, Any] = {
-        "master_key": _public_part(user, "master", seeds.master),
-        "self_signing_key": signed(
-            _public_part(user, "self_signing", seeds.self_signing), user, master_id, seeds.master
-        ),
-        "user_signing_key": signed(
-            _public_part(user, "user_signing", seeds.user_signing), user, master_id, seeds.master
-        ),
-    }
+    body: dict[str, Any] = {}
+    for usage in Seeds.__slots__:
+        key = public(getattr(seeds, usage))
+        part = {"user_id": user, "usage": [usage], "keys": {f"ed25519:{key}": key}}
+        body[f"{usage}_key"] = part if usage == "master" else signed(part, user, master_id, seeds.master)
     path = "keys/device_signing/upload"
     status, answer = await ask("POST", path, body)
     if status == 401 and "flows" in answer:
@@ -94,10 +90,6 @@ async def _publish(ask: Ask, user: str, seeds: Seeds, password: str) -> str:
         }
         status, answer = await ask("POST", path, body)
     return "" if status == 200 else f"the homeserver refused the keys ({_reason(status, answer)})"
-
-
-def _public_part(user: str, usage: str, seed: bytes) -> dict[str, Any]:
-    return {"user_id": user, "usage": [usage], "keys": {f"ed25519:{public(seed)}": public(seed)}}
 
 
 def _keys_of(key: Any) -> list[str]:

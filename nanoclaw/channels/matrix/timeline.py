@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
+from nanoclaw.channels.fields import name_of, table
 from nanoclaw.channels.matrix import events
 from nanoclaw.channels.matrix.account import MOST_WAITING
+from nanoclaw.channels.newest import remember
 from nanoclaw.core.channel import Place
 from nanoclaw.core.errors import ChannelError, Undeliverable
 from nanoclaw.core.messages import Address, Inbound, UserMessage
@@ -21,7 +22,6 @@ GAP_EVENTS = 500
 
 MOST_REMEMBERED = 300
 MOST_CHANGEABLE = 50
-MOST_THREADS = 1_000
 KEY_DAYS = 7
 """Days that a key may come late; messages from before the assistant's device never get theirs."""
 
@@ -34,10 +34,10 @@ class Timeline:
     ) -> None:
         """`remark` takes a kind and a line for the log."""
         self._channel, self._user, self._clock, self._remark = channel, user, clock, remark
-        self._undecrypted: OrderedDict[str, tuple[str, Any]] = OrderedDict()
-        self._said: OrderedDict[str, tuple[str, str]] = OrderedDict()
-        self._threads: OrderedDict[str, str] = OrderedDict()
-        self._heard: OrderedDict[str, Inbound] = OrderedDict()
+        self._undecrypted: dict[str, tuple[str, Any]] = {}
+        self._said: dict[str, tuple[str, str]] = {}
+        self._threads: dict[str, str] = {}
+        self._heard: dict[str, Inbound] = {}
 
     @property
     def undecrypted(self) -> tuple[tuple[str, str], ...]:
@@ -71,9 +71,7 @@ class Timeline:
 
     def remember(self, event_id: str, sender: str, text: str) -> None:
         """Remember the text of an event for quotes of it."""
-        self._said[event_id] = (sender, text[: events.QUOTE_CHARACTERS])
-        while len(self._said) > MOST_REMEMBERED:
-            self._said.popitem(last=False)
+        remember(self._said, event_id, (sender, text[: events.QUOTE_CHARACTERS]), MOST_REMEMBERED)
 
     async def _between(self, client: Client, room_id: str, timeline: Any, since: str) -> list[Any]:
         """The events of a room that have not been seen: its timeline, and what lies between it and the sync before.
@@ -117,11 +115,9 @@ class Timeline:
         from nio import MegolmEvent
 
         if isinstance(event, MegolmEvent):
-            age = self._clock() - events.when(events.table(event.source), self._clock())
+            age = self._clock() - events.when(table(event.source), self._clock())
             if event.sender != self._user and age < timedelta(days=KEY_DAYS):
-                self._undecrypted[event.event_id] = (room_id, event)
-                while len(self._undecrypted) > MOST_WAITING:
-                    self._undecrypted.popitem(last=False)
+                remember(self._undecrypted, event.event_id, (room_id, event), MOST_WAITING)
                 self._remark("keys", f"a message in {room_id} cannot be decrypted; it is read when its key arrives.")
             return None
         try:
@@ -141,7 +137,7 @@ class Timeline:
         if before := self._heard.get(events.edited(content)):
             return self._changed(room, before, sender, content)
         self.remember(event_id, sender, events.text_of(content))
-        if sender == self._user or "redacted_because" in events.table(source.get("unsigned")):
+        if sender == self._user or "redacted_because" in table(source.get("unsigned")):
             return None
         said = events.said(content)
         if said is None:
@@ -167,19 +163,17 @@ class Timeline:
             (said.attachment,) if said.attachment else (),
             said.quoted,
             quote,
-            events.shown_name(member.display_name if member else "") or sender[:64],
+            name_of(member.display_name if member else "") or sender[:64],
             is_group,
             is_mention,
             quote_from=f"a message ({self._channel}:{quoted_sender})" * (quoted_sender not in ("", sender, self._user)),
         )
-        self._heard[event_id] = inbound
-        while len(self._heard) > MOST_CHANGEABLE:
-            self._heard.popitem(last=False)
+        remember(self._heard, event_id, inbound, MOST_CHANGEABLE)
         return inbound
 
     def _changed(self, room: Any, before: Inbound, sender: str, content: Mapping[str, Any]) -> Inbound | None:
         """A message as its author has changed it; None when it was somebody else."""
-        said = events.said(events.table(content.get("m.new_content")))
+        said = events.said(table(content.get("m.new_content")))
         if said is None or sender != before.sender:
             return None
         named, text = events.addressed(said.text, self._names(room)) if before.is_group else (False, said.text)
@@ -192,15 +186,14 @@ class Timeline:
 
     def _is_first_of(self, place: str, event_id: str) -> bool:
         """True for the first message of somebody in a thread since the start, also when it is read again."""
-        first = self._threads.setdefault(place, event_id)
-        while len(self._threads) > MOST_THREADS:
-            self._threads.popitem(last=False)
+        first = self._threads.get(place, event_id)
+        remember(self._threads, place, first)
         return first == event_id
 
     def _names(self, room: Any) -> tuple[str, ...]:
         """Names of the assistant in a room."""
         own = room.users.get(self._user)
-        shown = events.shown_name(own.display_name) if own else ""
+        shown = name_of(own.display_name) if own else ""
         return (self._user, self._user[1:].partition(":")[0], shown)
 
     async def _quoted(self, client: Client, room_id: str, event_id: str) -> tuple[str, str]:
@@ -216,8 +209,8 @@ class Timeline:
 
 def _is_membership(event: Any, user: str, membership: str) -> bool:
     """True when the event is the invitation or arrival of a user; a new name of one who is there is neither."""
-    source = events.table(event.source)
+    source = table(event.source)
     if source.get("type") != "m.room.member" or source.get("state_key") != user:
         return False
-    before = events.table(events.table(source.get("unsigned")).get("prev_content"))
-    return events.table(source.get("content")).get("membership") == membership != before.get("membership")
+    before = table(table(source.get("unsigned")).get("prev_content"))
+    return table(source.get("content")).get("membership") == membership != before.get("membership")
