@@ -222,13 +222,13 @@ class Claims(Plugin):
         self._host = host
 
     def stream(self, turn: Turn) -> Filter | None:
-        """Holds back the answer to a request that takes a tool until one had an effect, and what is said while the
-        person is yet to be asked about that: the model answers again after it."""
+        """Holds back the answer to a request that takes a tool until one had an effect, and one that claims an effect
+        about which the person is yet to be asked: the model answers again after that."""
         if turn.origin != "person" or not turn.profile.acts:
             return None
         asked, last = _asked(turn)
         if last and last.refused == "later":
-            return _HeldBack(lambda text: False)
+            return _HeldBack(lambda text: not unsupported(asked, text, ()))
         if wanted(asked) != "order":
             return None
         is_over = turn.effects or self._is_planned(turn)

@@ -51,11 +51,13 @@ def test_what_is_no_claim_streams_when_it_is_whole(tmp_path: Path) -> None:
     assert talk(tmp_path, ("put milk on my list", "Which list?")).streamed == "Which list?"
 
 
-def test_what_is_said_before_the_question_about_deletions_is_not_shown(tmp_path: Path) -> None:
+def test_what_is_said_to_be_deleted_before_the_question_about_it_is_not_shown(tmp_path: Path) -> None:
     makes, deletes = (call("exec", {"command": f"{does} {{1..9}}.txt"}) for does in ("touch", "rm"))
-    home = talk(tmp_path, ("make files", (makes, "Made.")), ("delete them all", (deletes, "I have deleted all.")))
-    assert home.answers[1].startswith("1. `rm {1..9}.txt` deletes 9 files")
-    assert home.streamed == "Made."
+    for number, (said, shown) in enumerate([("I have deleted all.", ""), ("Look at this.", "Look at this.")]):
+        asked = (("make files", (makes, "Made.")), ("delete them all", (deletes, said)))
+        home = talk(tmp_path / str(number), *asked)
+        assert home.answers[1].startswith("1. `rm {1..9}.txt` deletes 9 files")
+        assert home.streamed == f"Made.{shown}"
 
 
 def test_a_command_that_failed_has_installed_nothing(tmp_path: Path) -> None:

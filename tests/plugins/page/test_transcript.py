@@ -86,13 +86,13 @@ async def test_what_two_restarts_broke_off_says_so_and_goes_on(tmp_path: Path) -
 
 async def test_a_question_is_not_dropped_by_asking_again_and_stands_where_it_was_asked(tmp_path: Path) -> None:
     risky = call("exec", {"command": "rm *.txt"})
-    async with serving(tmp_path, "One.", risky, "Noted.", "Kept.") as served, served.browser() as browser:
+    async with serving(tmp_path, "One.", risky, "See this.", "Kept.") as served, served.browser() as browser:
         for number in range(5):
             (tmp_path / "workspace" / f"{number}.txt").write_text("x" * 400)
         await ask(served, browser, "first")
         await ask(served, browser, "delete them")
         await ask(served, browser, "/whoami")
-        assert words(await browser.talk(KEY))[2:4] == ["delete them", "<p>Noted.</p>"], "the question is still open"
+        assert words(await browser.talk(KEY))[2:4] == ["delete them", "<p>See this.</p>"], "the question is still open"
         row = next(one["row"] for one in (await browser.talk(KEY))["items"] if one.get("text") == "delete them")
         for command in ("retry", "edit", "rewind"):
             body = {"c": KEY, "command": command, "row": row, "sure": True}
@@ -107,7 +107,7 @@ async def test_a_question_is_not_dropped_by_asking_again_and_stands_where_it_was
         await served.app.conversations.idle()
         talk = await browser.talk(KEY)
         _, _, asked, noted, question, _, _, no, ok, kept = words(talk)
-        assert [asked, noted, no, kept] == ["delete them", "<p>Noted.</p>", "/no 1", "<p>Kept.</p>"]
+        assert [asked, noted, no, kept] == ["delete them", "<p>See this.</p>", "/no 1", "<p>Kept.</p>"]
         assert "Shall I do exactly this?" in question and "won't do it" in ok
         shown = [one.get("state") or one.get("text") for one in talk["items"]]
         assert shown.index("/no 1") < shown.index("refused") and shown.count("done") == 1
