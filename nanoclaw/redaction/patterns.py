@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
-from itertools import repeat
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import log2
 
 from nanoclaw.redaction import Span, around, masked, places, places_of
@@ -81,123 +79,123 @@ _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE
 _DULL = frozenset({"password", "passwd", "secret", "token", "postgres", "x-oauth-basic"})
 
 
-class Patterns:
-    """Compiled at first use: most runs of the program read nothing in which these could be.
+_KEY = {
+    # the beginning stands first, so that it is looked for as a plain word
+    begins: re.compile(rf"{re.escape(begins)}(?<![\w-]{re.escape(begins)})(?:{rest})(?![A-Za-z0-9])")
+    for begins, rest in _KEYS
+}
+_BROKEN = ("SG.", "ya29.", "hvs.", "hvb.", "whsec_")
+"""Beginnings of keys that have other signs in them."""
+_BEGIN_RUNS = tuple(begins for begins in _KEY if begins not in _BROKEN)
+_FIRST_SIGNS = frozenset(begins[:2] for begins in _BEGIN_RUNS)
+_RUNS = bytes(97 if chr(code).isalnum() or chr(code) in "_-" else 32 for code in range(128)) + b" " * 128
+_LONG_RUN = re.compile(b" " + b"a" * 19)
 
-    Everything is looked for by plain words first, and by a pattern only where one stands: a pattern that reads all of a
-    megabyte costs more than all of these words.
-    """
+_BOT = re.compile(r":AA(?<=\d{8}:AA)([\w-]{33})(?![\w-])")
+_PAIR = re.compile(r"(?:AKIA|ASIA)[A-Z0-9]{16}[\"']?[,;:\s]{1,4}[\"']?([A-Za-z0-9/+]{40})(?![\w/+])")
+_PRIVATE = re.compile(
+    r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"
+    r"((?:[A-Za-z-]+: [^\n]*\n|[A-Za-z0-9+/=\s]|\\[nr]|[>|] ?|=[\w/+]{4}\s)*)"
+)
+_BODY = re.compile(r"\S[\s\S]{14,}\S")
+_ADDRESS = re.compile(r"://(?<=[A-Za-z0-9]://)[^\s/:@\"'<>]*:([^\s/@\"'<>]{5,})@(?=[\w\[])")
+_HOOK = re.compile(r"hooks\.slack\.com/services/(T\w+/B\w+/\w{16,})")
+_HEADER = re.compile(r"(?i)(?:\b(?:bearer|basic)[ \t]+|\b(?:set-)?cookie:[ \t]*[\w.-]+=)([\w.~+/%-]{16,}=*)")
+_ASSIGNS = re.compile(
+    r"(pass(?:w(?:or)?d|phrase|code)?|pwd|secret|token|key|credentials?)(?:[_-]?\d)?[\"'\]]?[ \t]{0,20}"
+    r"(?:\\?[\"'])?(?::=|=>|=|:(?!:))[ \t]{0,3}"
+    r"(?:(?P<quote>\\?[\"'])(?P<quoted>[^\s\"'`]{4,})(?P=quote)|(?P<bare>[^\s\"'`,;&]{4,}))"
+)
+_BEFORE_KEY = re.compile(rf"{_KINDS_OF_KEY}[ _.-]?\Z")
+_OPTION = re.compile(
+    r"(?i)(?:--(?:password|passwd|passphrase|token|secret|api-key)[ \t]+"
+    r"|\b(?:login|user)[ \t]+\S+[ \t]+password[ \t]+"
+    r"|\bcurl\b[^\n]{0,200}?\s(?:-u|--user)[ \t]+[\"']?[^\s:\"']+:)"
+    r"([^\s\"']{6,})"
+)
+_FIELD = re.compile(r"(?i)<input\b([^<>]{0,1000})>")
+_ELEMENT = re.compile(rf"(?i)<(?:[\w.-]*[:_.-])?{_NAME}\b[^<>]{{0,200}}>\s*([^\s<>]{{6,}})\s*</")
 
-    def __init__(self) -> None:
-        self._keys = {
-            # the beginning stands first, so that it is looked for as a plain word
-            begins: re.compile(rf"{re.escape(begins)}(?<![\w-]{re.escape(begins)})(?:{rest})(?![A-Za-z0-9])")
-            for begins, rest in _KEYS
-        }
-        self._begin_runs = tuple(begins for begins in self._keys if begins not in _BROKEN)
-        self._first_signs = frozenset(begins[:2] for begins in self._begin_runs)
-        self._bot = re.compile(r":AA(?<=\d{8}:AA)([\w-]{33})(?![\w-])")
-        self._pair = re.compile(r"(?:AKIA|ASIA)[A-Z0-9]{16}[\"']?[,;:\s]{1,4}[\"']?([A-Za-z0-9/+]{40})(?![\w/+])")
-        self._private = re.compile(
-            r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----"
-            r"((?:[A-Za-z-]+: [^\n]*\n|[A-Za-z0-9+/=\s]|\\[nr]|[>|] ?|=[\w/+]{4}\s)*)"
-        )
-        self._address = re.compile(r"://(?<=[A-Za-z0-9]://)([^\s/:@\"'<>]*):([^\s/@\"'<>]{5,})@(?=[\w\[])")
-        self._hook = re.compile(r"hooks\.slack\.com/services/(T\w+/B\w+/\w{16,})")
-        self._header = re.compile(
-            r"(?i)(?:\b(?:bearer|basic)[ \t]+|\b(?:set-)?cookie:[ \t]*[\w.-]+=)([\w.~+/%-]{16,}=*)"
-        )
-        self._assigns = re.compile(
-            r"(pass(?:w(?:or)?d|phrase|code)?|pwd|secret|token|key|credentials?)(?:[_-]?\d)?[\"'\]]?[ \t]{0,20}"
-            r"(?:\\?[\"'])?(?::=|=>|=|:(?!:))[ \t]{0,3}"
-            r"(?:(?P<quote>\\?[\"'])(?P<quoted>[^\s\"'`]{4,})(?P=quote)|(?P<bare>[^\s\"'`,;&]{4,}))"
-        )
-        self._before_key = re.compile(rf"{_KINDS_OF_KEY}[ _.-]?\Z")
-        self._option = re.compile(
-            r"(?i)(?:--(?:password|passwd|passphrase|token|secret|api-key)[ \t]+"
-            r"|\b(?:login|user)[ \t]+\S+[ \t]+password[ \t]+"
-            r"|\bcurl\b[^\n]{0,200}?\s(?:-u|--user)[ \t]+[\"']?[^\s:\"']+:)"
-            r"([^\s\"']{6,})"
-        )
-        self._field = re.compile(r"(?i)<input\b([^<>]{0,1000})>")
-        self._element = re.compile(rf"(?i)<(?:[\w.-]*[:_.-])?({_NAME})\b[^<>]{{0,200}}>\s*([^\s<>]{{6,}})\s*</")
 
-    def spans(self, text: str) -> Iterator[Span]:
-        """The places of what has the form of a secret, also where it is written with escapes."""
-        low = text.lower()
-        if len(low) != len(text):  # some signs become two
-            low = "".join(sign.lower() if len(sign.lower()) == 1 else sign for sign in text)
-        words = _word_places(low)
-        yield from self._plain(text, low, words)
-        for begin, end in around(low, _escaped(text, words)):
-            part = text[begin:end]
-            if has_escapes(part):
-                meant, signs = decoded(part)
-                low_part = meant.lower()
-                found = self._plain(meant, low_part, _word_places(low_part))
-                yield from ((begin + signs[start], begin + signs[stop]) for start, stop in found)
+def without_patterns(text: str) -> str:
+    """A text without what has the form of a secret, also where it is written with escapes."""
+    return masked(text, _spans(text))
 
-    def _plain(self, text: str, low: str, words: WordPlaces) -> Iterator[Span]:
-        yield from self._of_services(text)
-        if ":AA" in text:
-            yield from (match.span(1) for match in self._bot.finditer(text))
-        if "PRIVATE KEY" in text:
-            yield from filter(None, map(_private_key, self._private.finditer(text)))
-        if "@" in text and "://" in text:
-            yield from (match.span(2) for match in self._address.finditer(text) if _is_secret_password(match[2]))
-        if "hooks.slack.com/" in text:
-            yield from (match.span(1) for match in self._hook.finditer(text))
-        if "bearer" in low or "basic" in low or "cookie:" in low:
-            headers = [at for word in ("bearer", "basic", "cookie:") for at in places(low, word)]
-            for begin, end in around(low, headers):
-                yield from (m.span(1) for m in self._header.finditer(text, begin, end) if is_random(m[1]))
-        yield from self._of_words(text, low, words)
 
-    def _of_services(self, text: str) -> Iterator[Span]:
-        """Keys of services: nearly all of them are a long run of letters, digits, _ and -."""
-        begun = {"whsec_"} if "whsec_" in text else set()
-        runs = b" " + text.encode("ascii", "replace").translate(_RUNS)
-        for match in _LONG_RUN.finditer(runs):
-            at = match.start()  # of the blank in front of it, which the text does not have
-            if text[at : at + 2] in self._first_signs:
-                begun.update(one for one in self._begin_runs if text.startswith(one, at))
-            elif text[at - 1 : at] == ".":
-                begun.update(one for one in _BROKEN if text.endswith(one, 0, at))
-        for begins in begun:
-            yield from (match.span() for match in self._keys[begins].finditer(text))
-        if "AKIA" in begun or "ASIA" in begun:
-            yield from (match.span(1) for match in self._pair.finditer(text))
+def _spans(text: str) -> Iterator[Span]:
+    low = text.lower()
+    if len(low) != len(text):  # some signs become two
+        low = "".join(sign.lower() if len(sign.lower()) == 1 else sign for sign in text)
+    words = _word_places(low)
+    yield from _plain(text, low, words)
+    for begin, end in around(low, _escaped(text, words)):
+        part = text[begin:end]
+        if has_escapes(part):
+            meant, signs = decoded(part)
+            low_part = meant.lower()
+            found = _plain(meant, low_part, _word_places(low_part))
+            yield from ((begin + signs[start], begin + signs[stop]) for start, stop in found)
 
-    def _of_words(self, text: str, low: str, words: WordPlaces) -> Iterator[Span]:
-        """Values that stand behind a word for a secret: only what is around such words is read."""
-        for found in words.values():
-            for match in filter(None, map(self._assigns.match, repeat(low), found)):
-                if span := self._value_of(match, text):
-                    yield span
-        options = [at for at in words["pass"] if low.startswith(("password ", "password\t"), at)]
-        if "--" in text:
-            options += [at for found in words.values() for at in found if "--" in low[max(at - 6, 0) : at]]
-        if "curl" in low:
-            options += places(low, "curl")
-        for begin, end in around(low, options):
-            yield from (m.span(1) for m in self._option.finditer(text, begin, end) if is_password(m[1]))
-        if "<input" in low:
-            yield from filter(None, map(_field_value, self._field.finditer(text)))
-        if "</" in low:
-            tags = [at for found in words.values() for at in found if ">" in low[at : at + 200]]
-            for begin, end in around(low, tags):
-                elements = self._element.finditer(text, begin, end)
-                yield from (match.span(2) for match in elements if is_password(html.unescape(match[2])))
 
-    def _value_of(self, match: re.Match[str], text: str) -> Span | None:
-        """The place of an assigned value, where it may be a secret. What matched has small letters."""
-        name, start = match[1], match.start()
-        if name == "key":
-            kind = self._before_key.search(match.string, max(0, start - 12), start)
-            if kind is None:
-                return None
-            start = kind.start()
-        return _assigned_value(text, start, name, *match.span("quoted" if match["quoted"] else "bare"))
+# Everything is looked for by plain words first, and by a pattern only where one stands: a pattern that reads all of a
+# megabyte costs more than all of these words.
+
+
+def _plain(text: str, low: str, words: WordPlaces) -> Iterator[Span]:
+    yield from _of_services(text)
+    if "PRIVATE KEY" in text:
+        bodies = (_BODY.search(text, *match.span(1)) for match in _PRIVATE.finditer(text))
+        yield from (body.span() for body in bodies if body)
+    if "@" in text and "://" in text:
+        yield from _fitting(_ADDRESS.finditer(text), _is_secret_password)
+    yield from _near(
+        _HEADER, text, low, [at for one in ("bearer", "basic", "cookie:") for at in places(low, one)], is_random
+    )
+    yield from _of_words(text, low, words)
+
+
+def _of_services(text: str) -> Iterator[Span]:
+    """Keys of services: nearly all of them are a long run of letters, digits, _ and -."""
+    begun = {"whsec_"} if "whsec_" in text else set()
+    runs = b" " + text.encode("ascii", "replace").translate(_RUNS)
+    for match in _LONG_RUN.finditer(runs):
+        at = match.start()  # of the blank in front of it, which the text does not have
+        if text[at : at + 2] in _FIRST_SIGNS:
+            begun.update(one for one in _BEGIN_RUNS if text.startswith(one, at))
+        elif text[at - 1 : at] == ".":
+            begun.update(one for one in _BROKEN if text.endswith(one, 0, at))
+    for begins in begun:
+        yield from (match.span() for match in _KEY[begins].finditer(text))
+    for sign, pattern in ((":AA", _BOT), ("AKIA", _PAIR), ("ASIA", _PAIR), ("hooks.slack.com/", _HOOK)):
+        if sign in text:
+            yield from (match.span(1) for match in pattern.finditer(text))
+
+
+def _of_words(text: str, low: str, words: WordPlaces) -> Iterator[Span]:
+    """Values that stand behind a word for a secret: only what is around such words is read."""
+    every = [at for found in words.values() for at in found]
+    yield from filter(None, (_value_of(match, text) for at in every if (match := _ASSIGNS.match(low, at))))
+    options = [at for at in words["pass"] if low.startswith(("password ", "password\t"), at)]
+    if "--" in text:
+        options += [at for at in every if "--" in low[max(at - 6, 0) : at]]
+    yield from _near(_OPTION, text, low, [*options, *places(low, "curl")], is_password)
+    if "<input" in low:
+        yield from filter(None, map(_field_value, _FIELD.finditer(text)))
+    if "</" in low:
+        tags = [at for at in every if ">" in low[at : at + 200]]
+        yield from _near(_ELEMENT, text, low, tags, lambda value: is_password(html.unescape(value)))
+
+
+def _near(
+    pattern: re.Pattern[str], text: str, low: str, places: Iterable[int], is_secret: Callable[[str], bool]
+) -> Iterator[Span]:
+    """The first groups of a pattern around some places, where they may be secrets."""
+    for begin, end in around(low, places):
+        yield from _fitting(pattern.finditer(text, begin, end), is_secret)
+
+
+def _fitting(found: Iterable[re.Match[str]], is_secret: Callable[[str], bool]) -> Iterator[Span]:
+    return (match.span(1) for match in found if is_secret(match[1]))
 
 
 WordPlaces = Mapping[str, Sequence[int]]
@@ -222,20 +220,6 @@ _ESCAPES = {
     "&": re.compile("&(?:#|quot;|lt;)"),
 }
 """Escapes that may stand in a secret, or in the word for it."""
-_BROKEN = ("SG.", "ya29.", "hvs.", "hvb.", "whsec_")
-"""Beginnings of keys that have other signs in them."""
-_RUNS = bytes(97 if chr(code).isalnum() or chr(code) in "_-" else 32 for code in range(128)) + b" " * 128
-_LONG_RUN = re.compile(b" " + b"a" * 19)
-
-
-@cache
-def _compiled() -> Patterns:
-    return Patterns()
-
-
-def without_patterns(text: str) -> str:
-    """A text without what has the form of a secret."""
-    return masked(text, _compiled().spans(text))
 
 
 def is_random(value: str) -> bool:
@@ -263,20 +247,19 @@ def _bits(value: str) -> float:
     return -sum(share * log2(share) for share in counts)
 
 
-def _private_key(match: re.Match[str]) -> Span | None:
-    body = match[1]
-    if len(body.strip()) < 16:
-        return None
-    start, end = match.span(1)
-    return start + len(body) - len(body.lstrip()), end - len(body) + len(body.rstrip())
-
-
 def _is_secret_password(password: str) -> bool:
     return not (password.lower() in _DULL or _PLACEHOLDER.search(password) or _CODE.search(password))
 
 
-def _assigned_value(text: str, start: int, name: str, begin: int, end: int) -> Span | None:
-    """The value that is behind a name, without what belongs to the text around it; None for a harmless one."""
+def _value_of(match: re.Match[str], text: str) -> Span | None:
+    """The place of a value that is assigned to a name, None for a harmless one. What matched has small letters."""
+    name, start = match[1], match.start()
+    if name == "key":
+        kind = _BEFORE_KEY.search(match.string, max(0, start - 12), start)
+        if kind is None:
+            return None
+        start = kind.start()
+    begin, end = match.span("quoted" if match["quoted"] else "bare")
     before = _WORD_BEFORE.search(text, max(0, start - 60), start)
     standing = before[0] if before else ""
     if _HARMLESS.search(standing) or (text.endswith(":", 0, start - len(standing)) and not standing.startswith("_")):
@@ -300,24 +283,17 @@ _WORD_BEFORE = re.compile(r"[\w.-]+\Z")
 def _field_value(match: re.Match[str]) -> Span | None:
     """The value of a form's field for a password or a token."""
     found = {one[1].lower(): one for one in _ATTRIBUTE.finditer(match[1])}
-    value, kind = found.get("value"), found.get("type")
-    if value is None:
+    if "value" not in found:
         return None
-    group = next(number for number in (2, 3, 4) if value[number] is not None)
-    text = html.unescape(value[group])
-    names = [_text_of(found[one]) for one in ("name", "id") if one in found]
-    if kind and _text_of(kind).lower() == "password":
+    given = {name: one[one.lastindex or 1] for name, one in found.items()}
+    text, names = html.unescape(given["value"]), (given.get("name", ""), given.get("id", ""))
+    if given.get("type", "").lower() == "password":
         is_secret = len(text) >= 4 and not _PLACEHOLDER.search(text) and text.lower() not in _DULL
     else:
-        is_secret = any(_FIELD_NAME.search(one) and not _HARMLESS_FIELD.search(one) for one in names) and is_password(
-            text
-        )
-    start = match.start(1)
-    return (start + value.start(group), start + value.end(group)) if is_secret else None
-
-
-def _text_of(attribute: re.Match[str]) -> str:
-    return attribute[2] or attribute[3] or attribute[4] or ""
+        is_named = any(_FIELD_NAME.search(one) and not _HARMLESS_FIELD.search(one) for one in names)
+        is_secret = is_named and is_password(text)
+    start, end = found["value"].span(found["value"].lastindex or 1)
+    return (match.start(1) + start, match.start(1) + end) if is_secret else None
 
 
 _ATTRIBUTE = re.compile(r"([\w-]+)\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+))")
