@@ -83,15 +83,15 @@ def marks_of(plugins: Iterable[Plugin]) -> Marks:
     return Marks(declared, frozenset(column for plugin in running for column in plugin.marks))
 
 
-_TURN_OF = {
-    "messages": "turn",
-    "turns": "id",
-    "ledger": "turn",
-    "inbox": "id",
-    "outbox": "inbox",
-    "compactions": "session",
+_OWNERS = {
+    "messages": ("turn", 0),
+    "turns": ("id", 0),
+    "ledger": ("turn", 0),
+    "inbox": ("id", 1),
+    "outbox": ("inbox", 1),
+    "compactions": ("session", 2),
 }
-"""Column with the turn (or inbox row, or session) that a row of a table belongs to."""
+"""By table the column with what a row belongs to: a turn (0), an inbox row (1) or a session (2)."""
 
 _CORE = "at channel chat day due ended external_id key kind model origin parts platform_id reason received reply_to"
 _JOBS = "again anchor creator fired next_due on_miss rule schedule zone"
@@ -103,42 +103,31 @@ _NAMES = frozenset(
 nothing works without them."""
 
 
-class _Close(NamedTuple):
-    turns: frozenset[Any] = frozenset()
-    inbox: frozenset[Any] = frozenset()
-    sessions: frozenset[Any] = frozenset()
-
-    def has(self, table: str, key: Any) -> bool:
-        if table == "compactions":
-            return key in self.sessions
-        return key in (self.turns if table in ("messages", "turns", "ledger") else self.inbox)
-
-
-def _turns(records: Records, words: Words, running: str = "") -> _Close:
-    """Turns that contain the words, with the inbox rows that began them."""
+def _turns(records: Records, words: Words, running: str = "") -> list[Set[Any]]:
+    """Turns that contain the words, the inbox rows that began them, and their sessions."""
+    rows = list[Any]()
     with suppress(sqlite3.OperationalError):  # an older format may lack these tables
         turns = {turn for turn, body, _ in records.messages() if _has(words, body)}
         rows = [row for row in records.turns() if row[0] in turns or (running and running in row[3])]
-        return _Close(*(frozenset(column) for column in list(zip(*rows, strict=True))[:3]))
-    return _Close()
+    return [{row[place] for row in rows} for place in range(3)]
 
 
 def _has(words: Words, text: str) -> bool:
     return words.without_any(text) != text
 
 
-def _changes(read: Read, words: Words, close: _Close, marks: Marks) -> Iterator[Cell]:
+def _changes(read: Read, words: Words, close: list[Set[Any]], marks: Marks) -> Iterator[Cell]:
     tables = [name for (name,) in read("SELECT name FROM sqlite_schema WHERE type = 'table'")]
     for table in tables:
         if table.startswith("sqlite_"):
             continue
         columns = [name for name in _text_columns(read, table) if not marks.has(table, name)]
-        owner = _TURN_OF.get(table, "rowid")
+        owner, place = _OWNERS.get(table, ("rowid", None))
         if not columns:
             continue
         chosen = ", ".join(f'"{name}"' for name in ("rowid", owner, *columns)).replace('"rowid"', "rowid")
         for row, key, *texts in read(f'SELECT {chosen} FROM "{table}"'):
-            closely = table in _TURN_OF and close.has(table, key)
+            closely = place is not None and key in close[place]
             for column, text in zip(columns, texts, strict=True):
                 if isinstance(text, str) and (after := words.without_any(text, closely=closely)) != text:
                     yield Cell(table, row, column, text, after)
