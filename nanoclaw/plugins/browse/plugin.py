@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from importlib.util import find_spec
@@ -48,10 +48,6 @@ NOWHERE = "http://127.0.0.1:9"
 """The proxy of what belongs to no session, such as the browser's own updates."""
 
 
-def is_there(chosen: str, path: str) -> bool:
-    return find_spec("playwright") is not None and bool(executable(chosen, path))
-
-
 def lack(chosen: str, path: str) -> str:
     """A sentence about what must be installed before anything can be opened; '' where all is there. It may look at
     everything that is installed."""
@@ -81,16 +77,10 @@ class Chromium:
         self._chosen, self._environment, self._secrets = chosen, environment, secrets
         self._path = environment.get("PATH", "")
         self._starting: asyncio.Task[Browser] | None = None
+        self._browser: Browser | None = None
         self._driver: Playwright | None = None
         self.folder: Path | None = None
         """Its home, and the place of downloads under way."""
-
-    @property
-    def is_running(self) -> bool:
-        task = self._starting
-        return bool(
-            task and task.done() and not task.cancelled() and not task.exception() and task.result().is_connected()
-        )
 
     async def context(self, **options: Any) -> BrowserContext:
         """A new profile, empty. Raises ToolError."""
@@ -106,7 +96,7 @@ class Chromium:
 
     async def _running(self) -> Browser:
         """The browser, started where there is none. Raises ToolError."""
-        if self._starting and self._starting.done() and not self.is_running:
+        if self._starting and self._starting.done() and not (self._browser and self._browser.is_connected()):
             await self.aclose()
         if self._starting is None:
             self._starting = asyncio.ensure_future(self._start())
@@ -125,7 +115,7 @@ class Chromium:
         seen = clean_environment(self._environment, self._secrets)
         try:
             self._driver = await async_playwright().start()
-            return await self._driver.chromium.launch(
+            self._browser = await self._driver.chromium.launch(
                 executable_path=executable(self._chosen, self._path),
                 args=[*FLAGS],
                 chromium_sandbox=os.geteuid() != 0,  # it does not work for root
@@ -138,6 +128,7 @@ class Chromium:
                 handle_sigterm=False,
                 handle_sighup=False,
             )
+            return self._browser
         except (Error, OSError) as error:
             path = executable(self._chosen, self._path)
             tried = f"Try {path} --headless --dump-dom about:blank in a shell."
@@ -148,20 +139,17 @@ class Chromium:
         starting, self._starting = self._starting, None
         if starting is None:
             return
-        if not starting.done():
-            await asyncio.wait({starting}, timeout=CLOSE_SECONDS)  # cancelled in the middle it would leave processes
-            starting.cancel()
-        with suppress(Exception, asyncio.CancelledError):
-            browser = await starting
-            async with asyncio.timeout(CLOSE_SECONDS):
-                await browser.close()
-        driver, self._driver = self._driver, None
-        folder, self.folder = self.folder, None
-        if driver:
-            # its end ends a browser that still runs
-            with suppress(Exception):
-                async with asyncio.timeout(CLOSE_SECONDS):
-                    await driver.stop()
+        # cancelled in the middle it would leave processes
+        await asyncio.wait({starting}, timeout=CLOSE_SECONDS)
+        starting.cancel()
+        await asyncio.gather(starting, return_exceptions=True)
+        browser, driver, folder = self._browser, self._driver, self.folder
+        self._browser = self._driver = self.folder = None
+        for end in (browser and browser.close, driver and driver.stop):  # the latter ends a browser that still runs
+            if end:
+                with suppress(Exception):
+                    async with asyncio.timeout(CLOSE_SECONDS):
+                        await end()
         if folder:
             await asyncio.to_thread(shutil.rmtree, folder, True)
 
@@ -197,7 +185,7 @@ class Browse(Plugin):
         self._host, self._settings = host, settings
         self._path = host.environment.get("PATH", "")
         self._chromium = Chromium(settings.chromium, host.environment, host.redact.values)
-        self._is_there = is_there(settings.chromium, self._path)
+        self._is_there = find_spec("playwright") is not None and bool(executable(settings.chromium, self._path))
         self._sessions: BrowserSessions | None = None
         self.hears = {"on_end": Hears()}  # as long as it was not used
         # calls of one conversation are done in their order, also those that are made side by side
@@ -218,8 +206,6 @@ class Browse(Plugin):
         return [Section("capabilities", "Browser", "You have no browser.")] if is_without else []
 
     async def check(self, deep: bool) -> Iterable[Finding]:
-        from importlib.util import find_spec
-
         if find_spec("playwright") is None and not self._settings.chromium:  # nobody asked for a browser
             return []
         if said := "" if self._is_there else lack(self._settings.chromium, self._path):
@@ -232,12 +218,8 @@ class Browse(Plugin):
         """A job's or helper's conversation ends with its turn, unless the person talks there too."""
         self._judged = {key: judged for key, judged in self._judged.items() if key[0] != turn.id}
         is_the_persons = any(isinstance(one, UserMessage) and one.origin == "person" for one in turn.history)
-        if self._sessions and turn.profile.name != "person" and not is_the_persons:
-            tx.after(lambda: self._host.spawn(self._close(turn.conversation)))
-
-    async def _close(self, conversation: Address) -> None:
-        if self._sessions:
-            await self._sessions.close(conversation, "its task has ended")
+        if (sessions := self._sessions) and turn.profile.name != "person" and not is_the_persons:
+            tx.after(lambda: self._host.spawn(sessions.close(turn.conversation, "its task has ended")))
 
     async def aclose(self) -> None:
         if self._sessions:
@@ -302,7 +284,7 @@ class Browse(Plugin):
             raise
         assert self._chromium.folder
         session = BrowserSession(context, proxy, self._chromium.folder)
-        await context.route("**/*", session.on_route)
+        await context.route("**/*", session.sending.on_route)
         return session
 
     async def _session(self, context: ToolContext) -> BrowserSession:
@@ -356,14 +338,12 @@ class Browse(Plugin):
                     raise ToolError("the page now belongs to another host: read it, then do this again.")
                 context.report(_effect(action, session.label(number), value, host))
                 may_send = partial(self._may_send, context)
-                act: Callable[[], Awaitable[Seen]] = {
-                    "click": lambda: session.click(number, value, may_send),
-                    "type": lambda: session.type(number, value, may_send if enter else None),
-                    "select": lambda: session.select(number, value),
-                    "press": lambda: session.press(element, value or "Enter", may_send),
-                    "upload": lambda: session.upload(number, *file, may_send),
-                }[action]
-                told = await self._told(session, seen := await act(), context)
+                if action == "upload":
+                    seen = await session.upload(number, *file, may_send)
+                else:
+                    given = value or "Enter" if action == "press" else value
+                    seen = await session.do(action, element, given, may_send, enter=enter)
+                told = await self._told(session, seen, context)
                 return told._replace(is_error=any(one.startswith("not sent") for one in seen.happened))
 
     async def _checked(self, url: str) -> str:

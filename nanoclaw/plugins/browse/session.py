@@ -9,14 +9,16 @@ from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import urlsplit
 
 from nanoclaw.core.errors import ToolError
 from nanoclaw.net.proxy import JudgingProxy
 from nanoclaw.plugins.browse import reading
+from nanoclaw.plugins.browse.sending import MaySend, Sending
 
 if TYPE_CHECKING:
     from playwright import async_api as api
+
 
 OPEN_SECONDS, ACT_SECONDS, READ_SECONDS, SETTLE_SECONDS = 30.0, 10.0, 15.0, 6.0
 QUIET_SECONDS = 0.4
@@ -26,9 +28,6 @@ WALK_MILLISECONDS, TEXT_CHARACTERS = 3_000, 500_000
 FRAMES, FRAME_DEPTH = 20, 4
 TABS, DIALOGS, DOWNLOADS = 6, 20, 5
 DOWNLOAD_BYTES, DOWNLOAD_SECONDS = 200_000_000, 20.0
-MaySend = Callable[[str, str], Awaitable[str]]
-"""Says why a page may not send something to a host; '' where it may."""
-SENT_CHARACTERS = 20_000  # that are shown of what is sent
 _ENDLESS = frozenset({"websocket", "eventsource", "media", "ping", "manifest"})
 """Requests that say nothing of whether a page is done."""
 
@@ -77,11 +76,8 @@ class BrowserSession:
         self._pending: set[api.Request] = set()
         self._stirred = asyncio.Event()
         self._happened: list[str] = []
-        self._dialogs, self._yes, self._here = 0, "", ""
-        self.may_send: MaySend | None = None  # from an act on that is not free to send
-        self._held, self._said = list["api.Route"](), dict[str, str]()  # what is said of sending to a host: '' is yes
-        self._came, self._typed = set["api.Frame"](), set[str]()
-        self._secrets = set[str]()  # what stands in fields for passwords
+        self._dialogs, self._yes = 0, ""
+        self.sending = Sending(self._stirred, self._later)
         self._read_from = dict[str, None]()
         self._downloading: set[asyncio.Task[None]] = set()
         self.downloaded: list[Downloaded] = []
@@ -161,7 +157,9 @@ class BrowserSession:
                 return await self.open(url, again=False)  # by the error page of the one before
             if "Download is starting" not in said and "Timeout" not in said:
                 host = urlsplit(url).hostname or ""
-                why = next(iter(self._proxy.refusals), "") or self._proxy.failures.get(host) or _net_error(said)
+                told = (f"the browser says {word}" for word in said.split() if word.startswith("net::"))
+                why = next(iter(self._proxy.refusals), "") or self._proxy.failures.get(host)
+                why = why or next(told, "it did not load")
                 self._proxy.refusals.clear()
                 if not self.is_alive:
                     raise ToolError(_CRASHED) from None
@@ -207,9 +205,8 @@ class BrowserSession:
         await self._settle()
         text, cut = await self._text(tab)
         start = reading.goes_on(old, end, text)
-        if start >= len(text):
-            return await self._seen((text, cut), start, "This is the end of the page: nothing more was loaded.")
-        return await self._seen((text, cut), start)
+        note = "This is the end of the page: nothing more was loaded." if start >= len(text) else ""
+        return await self._seen((text, cut), start, note)
 
     async def screenshot(self) -> tuple[bytes, Seen]:
         tab = self.tab
@@ -218,49 +215,36 @@ class BrowserSession:
         self._read_from.update((frame.url, None) for frame in tab.page.frames)
         return shot, Seen(tab.page.url, "", "", "", tab.status, self._take_happened())
 
-    async def click(self, number: int, yes: str, may_send: MaySend) -> Seen:
-        """`yes` is the answer to a question that the page asks on it, '' for no."""
-        element = await self._element(number)
-        self._yes = yes
-        return await self._acted(lambda: element.click(timeout=ACT_SECONDS * 500, no_wait_after=True), may_send)
-
-    async def type(self, number: int, text: str, may_send: MaySend | None) -> Seen:
-        """With `may_send`, Enter is pressed then."""
-        element = await self._element(number)
-        self._typed.add(text)
-        self._secrets.update([text] if text and self.label(number).startswith("password") else [])
-
-        async def fill() -> None:
-            await element.fill(text, timeout=ACT_SECONDS * 500)
-            if text and await element.evaluate("e => e.value === ''"):
-                raise ToolError(f"this field takes another form, such as {_FORMS}")
-            if may_send:
-                await element.press("Enter", timeout=ACT_SECONDS * 500, no_wait_after=True)
-
-        return await self._acted(fill, may_send)
-
-    async def press(self, number: int | None, key: str, may_send: MaySend) -> Seen:
+    async def do(self, action: str, number: int | None, value: str, may_send: MaySend, *, enter: bool = False) -> Seen:
+        """Use an element; without a number a key is for the page. `value` is a text, a key, an option by its label or
+        its value, or the answer to a question that the page asks on a click, '' for no. With `enter` that key follows
+        what is typed."""
         if number is None:
             tab = self.tab
             self._begin()
-            return await self._acted(lambda: tab.page.keyboard.press(key), may_send)
+            return await self._acted(lambda: tab.page.keyboard.press(value), may_send)
         element = await self._element(number)
-        return await self._acted(lambda: element.press(key, timeout=ACT_SECONDS * 500, no_wait_after=True), may_send)
-
-    async def select(self, number: int, option: str) -> Seen:
-        """By the label or the value of an option, as the page's text lists them."""
-        element = await self._element(number)
-        return await self._acted(lambda: element.select_option(option.strip(), timeout=ACT_SECONDS * 100))
+        soon: Any = {"timeout": ACT_SECONDS * 500, "no_wait_after": True}
+        if action == "select":
+            return await self._acted(lambda: element.select_option(value.strip(), timeout=ACT_SECONDS * 100))
+        if action == "type":
+            self.sending.typed.add(value)
+            self.sending.secrets.update([value] if value and self.label(number).startswith("password") else [])
+            judged = may_send if enter else None
+            return await self._acted(lambda: _type(element, value, soon if enter else None), judged)
+        if action == "press":
+            return await self._acted(lambda: element.press(value, **soon), may_send)
+        self._yes = value
+        return await self._acted(lambda: element.click(**soon), may_send)
 
     async def upload(self, number: int, name: str, data: bytes, may_send: MaySend) -> Seen:
         """Raises ToolError where the element takes no file."""
         element = await self._element(number)
         mime = mimetypes.guess_type(name)[0] or "application/octet-stream"
         files: Any = [{"name": name, "mimeType": mime, "buffer": data}]
-        is_input = await self._do(lambda: element.evaluate("e => e.localName === 'input' && e.type === 'file'"))
 
         async def give() -> None:
-            if is_input:
+            if await element.evaluate("e => e.localName === 'input' && e.type === 'file'"):
                 await element.set_input_files(files, timeout=ACT_SECONDS * 1000)
                 return
             async with self.tab.page.expect_file_chooser(timeout=ACT_SECONDS * 300) as chooser:
@@ -303,11 +287,8 @@ class BrowserSession:
     # --- one action --------------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
-        self._dialogs, self._yes, self.may_send = 0, "", None
-        self._came.clear()
-        self._said.clear()
-        while self._held:  # nobody waits for it any more
-            self._later(self._held.pop().abort("aborted"))
+        self._dialogs, self._yes = 0, ""
+        self.sending.begin()
         self._read_from.clear()
 
     async def _acted(self, act: Callable[[], Awaitable[Any]], may_send: MaySend | None = None) -> Seen:
@@ -315,11 +296,12 @@ class BrowserSession:
         that judges what the page sends then."""
         tab = self.tab
         old, url = tab.text, tab.page.url
-        self.may_send, self._here = may_send, urlsplit(url).netloc
+        self.sending.begin(may_send, urlsplit(url).netloc)
         await self._do(act)
         await self._settle()
-        while self._held and may_send:
-            await self._judge(may_send)
+        while self.sending.held and may_send:
+            if said := await self.sending.judge(may_send):
+                self._happened.append(said)
             await self._settle()
         now = self.tab
         if now is not tab or now.page.url.partition("#")[0] != url.partition("#")[0]:
@@ -392,7 +374,7 @@ class BrowserSession:
                         async with asyncio.timeout(QUIET_SECONDS):
                             await self._stirred.wait()
                     except TimeoutError:
-                        if not self._pending:
+                        if not self._pending - self.sending.held.keys():
                             break
         if self._downloading:
             await asyncio.wait(self._downloading, timeout=DOWNLOAD_SECONDS)
@@ -497,7 +479,7 @@ class BrowserSession:
         tab.where.update(dict.fromkeys(range(self._next, found["next"]), frame))
         self._next = found["next"]
         texts.append(found["text"])
-        self._secrets.update(found["secrets"])
+        self.sending.secrets.update(found["secrets"])
         is_cut = bool(found["cut"])
         for number in range(found["frames"]):
             if len(texts) > FRAMES:
@@ -516,58 +498,6 @@ class BrowserSession:
             except (Error, TimeoutError):
                 texts[place:] = ["(this frame could not be read)"]
         return is_cut
-
-    # --- what a page sends -------------------------------------------------------------------------------------------
-
-    async def on_route(self, route: api.Route) -> None:
-        """Hold what an act makes its page send until that is judged."""
-        is_sent = self.may_send is not None and self._sends(route.request)
-        said = self._said.get(urlsplit(route.request.url).netloc) if is_sent else ""
-        if said is None:
-            self._pending.discard(route.request)
-            self._held.append(route)
-            self._stirred.set()
-        else:
-            with suppress(Exception):  # of a page that is gone
-                await (route.abort("aborted") if said else route.continue_())
-
-    def _sends(self, request: api.Request) -> bool:
-        """True for a request with data, as a page or a script makes them, and for a page of another host with what was
-        typed in its address. What a page asks for that came since is its own, a GraphQL query changes nothing, and a
-        script can't read the answer to a plain request to another site: it is a count of visitors."""
-        from playwright.async_api import Error
-
-        frame, to, here = None, urlsplit(request.url), self._here
-        with suppress(Error):  # of a window that is not there yet
-            frame = request.frame
-            here = urlsplit(frame.url).netloc
-        if request.method in ("GET", "HEAD", "OPTIONS"):
-            told = any(value in self._typed for _, value in parse_qsl(to.query))
-            return request.is_navigation_request() and to.netloc != here and told
-        is_near, kind = to.netloc.split(".")[-2:] == here.split(".")[-2:], request.headers.get("content-type", "")
-        is_script = request.resource_type in ("fetch", "xhr") and frame not in self._came
-        is_change = (is_near or "json" in kind) and not ("json" in kind and _only_asks(request))
-        return request.is_navigation_request() or (is_script and is_change)
-
-    async def _judge(self, may_send: MaySend) -> None:
-        """Have the first of what is held judged, with all that goes to the same host."""
-        to = urlsplit(self._held[0].request.url).netloc
-        held = [one for one in self._held if urlsplit(one.request.url).netloc == to]
-        self._held = [one for one in self._held if one not in held]
-        said = next(filter(None, self._said.values()), "stopped")  # a no is one to all that follows
-        try:
-            if said == "stopped":
-                exact = "\n\n".join(_exact(one.request) for one in held)[:SENT_CHARACTERS]
-                for secret in self._secrets:
-                    exact = exact.replace(secret, "(filled)")
-                is_part = to.endswith("." + self._here.removeprefix("www."))
-                said = await may_send(self._here if is_part else to, exact)
-        finally:
-            self._said[to] = said
-            for one in held:
-                self._later(one.abort("aborted") if said else one.continue_())
-        if said:
-            self._happened.append(f"not sent to {to}: {said}")
 
     # --- events ------------------------------------------------------------------------------------------------------
 
@@ -592,7 +522,8 @@ class BrowserSession:
         page.on("close", lambda _: self._on_close(tab))
         page.on("download", self._on_download)
         page.on("framenavigated", lambda _: self._stirred.set())
-        page.on("filechooser", self._on_chooser)
+        asks = "the page asks for a file: upload one to the element that was clicked"
+        page.on("filechooser", lambda _: self._happened.append(asks))
 
     def _on_crash(self, tab: Tab) -> None:
         tab.is_crashed = True
@@ -604,9 +535,6 @@ class BrowserSession:
             if not self._closed:
                 self._happened.append("the page closed its tab")
         self._stirred.set()
-
-    def _on_chooser(self, _: api.FileChooser) -> None:
-        self._happened.append("the page asks for a file: upload one to the element that was clicked")
 
     async def _on_dialog(self, dialog: api.Dialog) -> None:
         self._dialogs += 1
@@ -647,7 +575,7 @@ class BrowserSession:
     def _on_response(self, response: api.Response) -> None:
         with suppress(Exception):  # of a page that is gone
             if response.request.is_navigation_request():
-                self._came.add(response.frame)
+                self.sending.came.add(response.frame)
                 for tab in self._tabs:
                     if tab.page.main_frame == response.frame:
                         tab.status = response.status
@@ -703,19 +631,13 @@ def _script() -> str:
     return Path(__file__).with_name("page.js").read_text(encoding="utf-8")
 
 
-def _exact(request: api.Request) -> str:
-    body = (request.post_data_buffer or b"").decode("utf-8", "replace")
-    if "urlencoded" in request.headers.get("content-type", ""):
-        body = "\n".join(f"{name}: {value}" for name, value in parse_qsl(body, keep_blank_values=True))
-    return f"{request.method} {request.url}\n{body}".strip()
-
-
-def _only_asks(request: api.Request) -> bool:
-    """True for a GraphQL query, which is sent like a change."""
-    with suppress(Exception):
-        said = str(request.post_data_json["query"]).lstrip()  # type: ignore[index,unused-ignore]
-        return said.startswith(("query", "{")) and "mutation" not in said
-    return False
+async def _type(element: api.ElementHandle, text: str, then: dict[str, Any] | None) -> None:
+    """Fill a field, and press Enter in the way of `then`."""
+    await element.fill(text, timeout=ACT_SECONDS * 500)
+    if text and await element.evaluate("e => e.value === ''"):
+        raise ToolError(f"this field takes another form, such as {_FORMS}")
+    if then:
+        await element.press("Enter", **then)
 
 
 def _bytes_in(folder: Path) -> int:
@@ -733,7 +655,3 @@ def _why_not(said: str) -> str:
     is_playwrights = line.startswith("ElementHandle.") and "evaluate" not in line
     why = f"the browser says “{line[:160]}”" if is_playwrights else "it could not be done with this element"
     return f"{why}. It may have been done all the same: read the page, or take a screenshot, before you try again."
-
-
-def _net_error(said: str) -> str:
-    return next((f"the browser says {word}" for word in said.split() if word.startswith("net::")), "it did not load")
