@@ -8,6 +8,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, repeat
 from math import log2
 
 from nanoclaw.redaction import Span, around, masked, places, places_of
@@ -148,9 +149,9 @@ def _plain(text: str, low: str, words: WordPlaces) -> Iterator[Span]:
         yield from (body.span() for body in bodies if body)
     if "@" in text and "://" in text:
         yield from _fitting(_ADDRESS.finditer(text), _is_secret_password)
-    yield from _near(
-        _HEADER, text, low, [at for one in ("bearer", "basic", "cookie:") for at in places(low, one)], is_random
-    )
+    if "bearer" in low or "basic" in low or "cookie:" in low:
+        headers = [at for word in ("bearer", "basic", "cookie:") for at in places(low, word)]
+        yield from _near(_HEADER, text, low, headers, is_random)
     yield from _of_words(text, low, words)
 
 
@@ -173,12 +174,17 @@ def _of_services(text: str) -> Iterator[Span]:
 
 def _of_words(text: str, low: str, words: WordPlaces) -> Iterator[Span]:
     """Values that stand behind a word for a secret: only what is around such words is read."""
-    every = [at for found in words.values() for at in found]
-    yield from filter(None, (_value_of(match, text) for at in every if (match := _ASSIGNS.match(low, at))))
+    every = [*chain.from_iterable(words.values())]
+    for match in filter(None, map(_ASSIGNS.match, repeat(low), every)):
+        if span := _value_of(match, text):
+            yield span
     options = [at for at in words["pass"] if low.startswith(("password ", "password\t"), at)]
     if "--" in text:
         options += [at for at in every if "--" in low[max(at - 6, 0) : at]]
-    yield from _near(_OPTION, text, low, [*options, *places(low, "curl")], is_password)
+    if "curl" in low:
+        options += places(low, "curl")
+    if options:
+        yield from _near(_OPTION, text, low, options, is_password)
     if "<input" in low:
         yield from filter(None, map(_field_value, _FIELD.finditer(text)))
     if "</" in low:

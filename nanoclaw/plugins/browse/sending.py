@@ -1,4 +1,4 @@
-"""What an act makes its page send: it is held until the owner was asked."""
+"""Requests that an act makes its page send: they are held until the owner was asked."""
 
 from __future__ import annotations
 
