@@ -9,6 +9,7 @@ from collections import deque
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 
 from nanoclaw import atomic_write as drafts
 from nanoclaw.channels.email import mailbox as mailboxes
@@ -21,10 +22,11 @@ from nanoclaw.channels.email.settings import EmailSettings
 from nanoclaw.channels.email.text import decoded, header_text
 from nanoclaw.channels.email.threads import MailThread, Threads
 from nanoclaw.channels.email.trust import Headers, is_address
+from nanoclaw.channels.web_api import too_large
 from nanoclaw.core.channel import ChannelHost, Deliver, Hints, Place
 from nanoclaw.core.errors import ChannelError, ConfigError, Undeliverable, WorkspaceError
 from nanoclaw.core.events import Event
-from nanoclaw.core.messages import Address, Attachment, Inbound, Outbound
+from nanoclaw.core.messages import Address, Attachment, Outbound
 
 MAILS_AN_HOUR = 60
 """More mails of one address that came within an hour are ignored: two programs that answer each other stop here at
@@ -126,8 +128,6 @@ class Email:
     async def fetch(self, attachment: Attachment, most: int) -> bytes:
         """The file, over a connection of its own. Raises Undeliverable for one that is larger than `most`, or gone, and
         ChannelError if another try may help."""
-        if attachment.size is not None and attachment.size > most:
-            raise Undeliverable(_too_large(attachment, most))
         if attachment.size == 0:
             return b""
         try:
@@ -135,10 +135,7 @@ class Email:
             place = int(validity), int(uid)
         except ValueError:
             raise Undeliverable(f"{attachment.name!r} is not an attachment.") from None
-        data = await in_thread(self._part, place, section, encoding, most)
-        if len(data) > most:
-            raise Undeliverable(_too_large(attachment, most))
-        return data
+        return await in_thread(self._part, place, section, encoding, most)
 
     async def send(self, outbound: Outbound) -> str:
         """Its Message-ID; of files that are too large together several mails, and theirs. Raises Undeliverable, or
@@ -152,9 +149,7 @@ class Email:
         sent = list[str]()
         for files in loads(outbound.files, self._most_bytes):
             part = outbound._replace(text="" if sent else outbound.text, files=files)
-            mail = await asyncio.to_thread(
-                compose, part, self._address, place.chat, place.thread, known, self._clock(), self._most_bytes
-            )
+            mail = await asyncio.to_thread(compose, part, self._address, place.chat, place.thread, known, self._clock())
             await submit(mail, self._smtp, self._user, self._password)
             sent.append(str(mail["Message-ID"]))
             if place.thread:
@@ -193,7 +188,8 @@ class Email:
             letter = await self._letter(box, uid)
             if letter.who.address == self._address:
                 raise Skipped("it is from the assistant itself")
-            inbound, conversation = await in_thread(self._message, letter)
+            reading = partial(as_message, is_proven=self._prover.is_good)
+            inbound, conversation = await in_thread(reading, letter, self.name, self._own, self._trusts)
         except Skipped as why:
             logger.info("E-mail: mail {} is skipped: {}", uid, why)
             return False
@@ -253,9 +249,6 @@ class Email:
             )
         return True
 
-    def _message(self, letter: Letter) -> tuple[Inbound, MailThread]:
-        return as_message(letter, self.name, self._own, self._trusts, is_proven=self._prover.is_good)
-
     async def _conversation(self, place: Place, outbound: Outbound) -> MailThread | None:
         """The thread that the mail continues; None for one that begins a thread."""
         known = self._threads.find(outbound.address.chat)
@@ -276,7 +269,7 @@ class Email:
         return None
 
     def _part(self, place: tuple[int, int], section: str, encoding: str, most: int) -> bytes:
-        """The file, or its beginning when it is larger than `most`."""
+        """The file. Raises Undeliverable."""
         validity, uid = place
         data = io.BytesIO()
         with self._opened() as box, suppress(Skipped):
@@ -284,7 +277,7 @@ class Email:
                 for piece in decoded(box.part(uid, section), encoding):
                     data.write(piece)
                     if data.tell() > most:
-                        break
+                        raise too_large(most)
                 return data.getvalue()
         raise Undeliverable("The mail with this file is gone. Send it again.")
 
@@ -335,13 +328,6 @@ _NO_TRUST = (
 
 def _check(settings: EmailSettings) -> None:
     """Raises ConfigError for settings that make no sense."""
-    if not is_address(settings.address):
-        said = f"an address such as bot@example.org, not {settings.address!r}."
-        raise ConfigError(f"channels.email.address must be {said}")
-    for one in settings.aliases:
+    for key, one in (("address", settings.address), *(("aliases", one) for one in settings.aliases)):
         if not is_address(one):
-            raise ConfigError(f"channels.email.aliases takes addresses such as bot@example.org, not {one!r}.")
-
-
-def _too_large(attachment: Attachment, most: int) -> str:
-    return f"{attachment.name!r} is larger than {most / 1e6:.0f} MB."
+            raise ConfigError(f"channels.email.{key} takes an address such as bot@example.org, not {one!r}.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import socket
 import threading
 from collections.abc import Iterator, Sequence
@@ -95,7 +94,7 @@ class Mailbox:
     def since(self, day: date) -> list[int]:
         """The mails that came on this day or later, oldest first."""
         with _told(self._server):
-            return sorted(map(int, self._box.uids(f"SINCE {_imap_date(day)}", charset=None)))
+            return sorted(map(int, self._box.uids(f"SINCE {day:%d-%b-%Y}", charset=None)))
 
     def letter(self, uid: int) -> Letter:
         """A mail's headers, text and what its parts are; of files nothing is read.
@@ -103,8 +102,6 @@ class Mailbox:
         Raises Skipped for one that is gone, cannot be understood or must not be answered.
         """
         items = self._fetch(uid, f"UID INTERNALDATE BODYSTRUCTURE BODY.PEEK[HEADER]<0.{_HEADER_BYTES}>")
-        if not items:
-            raise Skipped("it is gone")
         headers = Headers.of(_of(items, "BODY[HEADER]"), _HEADER_BYTES)
         who = author(headers)
         if who is None:
@@ -123,8 +120,7 @@ class Mailbox:
         """The headers of the mail with this Message-ID, None for one that is not there. Raises Skipped."""
         with _told(self._server):
             found = self._box.uids(f'HEADER Message-ID "{message_id}"', charset=None)
-        items = self._fetch(int(found[-1]), f"UID BODY.PEEK[HEADER]<0.{_HEADER_BYTES}>") if found else {}
-        return Headers.of(_of(items, "BODY[HEADER]")) if items else None
+        return self.headers(int(found[-1])) if found else None
 
     def with_subject(self, words: str) -> list[int]:
         """The mails whose subject has these words, including those that have just arrived."""
@@ -134,10 +130,7 @@ class Mailbox:
 
     def headers(self, uid: int) -> Headers:
         """Raises Skipped if the mail is gone."""
-        items = self._fetch(uid, f"UID BODY.PEEK[HEADER]<0.{_HEADER_BYTES}>")
-        if not items:
-            raise Skipped("it is gone")
-        return Headers.of(_of(items, "BODY[HEADER]"))
+        return Headers.of(_of(self._fetch(uid, f"UID BODY.PEEK[HEADER]<0.{_HEADER_BYTES}>"), "BODY[HEADER]"))
 
     def remove(self, uids: Sequence[int]) -> None:
         """Delete mails of our own. Where the server can't delete these alone, they are marked as deleted."""
@@ -156,8 +149,6 @@ class Mailbox:
         start, is_more = 0, True
         while is_more:
             items = self._fetch(uid, f"UID BODY.PEEK[{section}]<{start}.{PIECE_BYTES}>")
-            if not items:
-                raise Skipped("it is gone")
             piece = _of(items, f"BODY[{section}]", start)
             yield piece
             start, is_more = start + len(piece), len(piece) == PIECE_BYTES
@@ -193,7 +184,7 @@ class Mailbox:
         return {part: _of(items, f"BODY[{part}]") for part in sizes}
 
     def _fetch(self, uid: int, what: str) -> dict[str, Any]:
-        """{} for a mail that is gone. What the server refuses for this one mail is Skipped."""
+        """Raises Skipped for a mail that is gone, and for what the server refuses of this one."""
         import imaplib
 
         with _told(self._server):
@@ -206,9 +197,12 @@ class Mailbox:
         if status != "OK":
             raise Skipped("the server does not deliver it")
         try:
-            return fetch_answer.fetched(data, uid)
+            items = fetch_answer.fetched(data, uid)
         except ValueError as error:
             raise Skipped(str(error)) from None
+        if not items:
+            raise Skipped("it is gone")
+        return items
 
     def _has_buffered(self) -> bool:
         """True when news came together with the answer to IDLE; polling the socket would wait for more."""
@@ -320,19 +314,9 @@ def _of(items: dict[str, Any], name: str, start: int = 0) -> bytes:
     return found if isinstance(found, bytes) else b""
 
 
-_MONTHS = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
-_MOMENT = re.compile(r" ?(\d{1,2})-(\w{3})-(\d{4}) (\d\d:\d\d:\d\d [+-]\d{4})")
-
-
-def _imap_date(day: date) -> str:
-    return f"{day.day}-{_MONTHS[day.month - 1]}-{day.year}"
-
-
 def _moment(items: dict[str, Any]) -> datetime:
     """Time when the mail came. Servers always tell it; one that does not is no reason to lose a mail."""
-    said = items.get("INTERNALDATE")
-    match = _MOMENT.fullmatch(said.decode("ascii", "replace")) if isinstance(said, bytes) else None
-    if match is None or match[2].title() not in _MONTHS:
+    try:
+        return datetime.strptime(items["INTERNALDATE"].decode("ascii").strip(), "%d-%b-%Y %H:%M:%S %z")
+    except (KeyError, AttributeError, ValueError):
         return datetime.now(UTC)
-    day, month, year, time = match.groups()
-    return datetime.strptime(f"{year}-{_MONTHS.index(month.title()) + 1}-{day} {time}", "%Y-%m-%d %H:%M:%S %z")

@@ -127,11 +127,7 @@ def _headers_at(lines: list[str]) -> int:
 def _is_block(following: list[str], is_marked: bool) -> bool:
     """True when two more headers follow, blank lines aside, with a time or an address among them unless the
     line above says what they are."""
-    found: list[str] = []
-    for line in filter(None, following):
-        if len(line) >= _LINE or not _HEADER.match(line):
-            break
-        found.append(line)
+    found = _headers([*filter(None, following)])
     return len(found) >= 2 and (is_marked or any(map(_TIME_OR_ADDRESS.search, found)))
 
 

@@ -11,6 +11,7 @@ from nanoclaw.channels.email.fetch_answer import MailPart
 from nanoclaw.channels.email.text import content, decoded_text, header_text, html_text
 from nanoclaw.channels.email.threads import MailThread
 from nanoclaw.channels.email.trust import Author, Headers, is_addressed, is_vouched_for
+from nanoclaw.channels.fields import file_name
 from nanoclaw.core.channel import UNVERIFIED, Place
 from nanoclaw.core.messages import Address, Attachment, Inbound, UserMessage
 
@@ -137,10 +138,7 @@ def _bounded(text: str, most: int) -> str:
 
 def _file_name(part: MailPart) -> str:
     """A base name without anything that a file system or a screen could take amiss."""
-    name = header_text(part.name).replace("\\", "/").rpartition("/")[2].strip(" .")
-    stem, dot, ending = name.rpartition(".")
-    name = name if len(name) <= 100 else f"{stem[: 90 - len(ending)]}{dot}{ending}" if len(ending) <= 10 else name[:100]
-    if name:
+    if name := file_name(header_text(part.name)):
         return name
     if part.mime == "message/rfc822":
         return "forwarded.eml"

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from nanoclaw import atomic_write as drafts
+from nanoclaw.channels.newest import remember
 from nanoclaw.core.channel import Place
 
 _ID = re.compile(r"<[!-;=?-~]{3,250}>")
@@ -68,13 +68,10 @@ class Threads:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._recent: OrderedDict[str, MailThread] = OrderedDict()
+        self._recent: dict[str, MailThread] = {}
 
     def remember(self, chat: str, conversation: MailThread) -> None:
-        self._recent[chat] = conversation
-        self._recent.move_to_end(chat)
-        if len(self._recent) > _REMEMBERED:
-            self._recent.popitem(last=False)
+        remember(self._recent, chat, conversation, _REMEMBERED)
 
     def latest(self, chat: str) -> str:
         """The conversation with the same person that something was said in last; '' if none is in memory."""

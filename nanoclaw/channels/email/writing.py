@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import mimetypes
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
@@ -11,7 +10,7 @@ from email.message import EmailMessage
 from pathlib import Path
 from typing import Any
 
-from nanoclaw.beneath.paths import open_again
+from nanoclaw.channels.bot import file_to_send
 from nanoclaw.channels.email import threads
 from nanoclaw.channels.email.mailbox import MailHost, certificate_refused, login_refused, port_hint
 from nanoclaw.channels.email.threads import MailThread
@@ -26,9 +25,7 @@ _PAGE = '<!DOCTYPE html>\n<html><body style="font-family: sans-serif; line-heigh
 _REPLY = ("re:", "aw:", "sv:", "antw:", "回复:", "回复：", "答复:", "答复：")
 
 
-def compose(
-    outbound: Outbound, own: str, to: str, thread: str, known: MailThread | None, at: datetime, most_bytes: int
-) -> EmailMessage:
+def compose(outbound: Outbound, own: str, to: str, thread: str, known: MailThread | None, at: datetime) -> EmailMessage:
     """The mail. Raises Undeliverable for a file that cannot go with it."""
     from email.policy import SMTP
     from email.utils import format_datetime
@@ -49,7 +46,7 @@ def compose(
     mail.set_content(to_plain(outbound.text) + "\n", cte="quoted-printable")
     mail.add_alternative(_PAGE.format(to_html(outbound.text)), subtype="html", cte="quoted-printable")
     for path in outbound.files:
-        _attach(mail, Path(path), most_bytes)
+        _attach(mail, Path(path))
     return mail
 
 
@@ -161,15 +158,8 @@ def _digest(outbound: Outbound, at: datetime) -> str:
     return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _attach(mail: EmailMessage, path: Path, most_bytes: int) -> None:
-    try:
-        with open_again(path) as file:
-            data = file.read(most_bytes + 1)
-        if len(data) > most_bytes:
-            raise Undeliverable(f"{path.name} is larger than {most_bytes / 1e6:.0f} MB, the most that can be mailed.")
-    except OSError as error:
-        raise Undeliverable(f"{path.name} cannot be read: {(error.strerror or str(error)).lower()}.") from None
-    mime = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+def _attach(mail: EmailMessage, path: Path) -> None:
+    data, mime = file_to_send(path)
     main, _, sub = mime.partition("/")
     name = one_line(path.name.encode("utf-8", "replace").decode(), 100)
     if main in ("message", "multipart"):  # these must not be encoded

@@ -241,8 +241,7 @@ class Telegram(BotChannel):
         Telegram's answer has come, nobody can tell whether the message arrived: sent again, it may be there twice."""
         place, chat = Place.of(outbound.address.chat), outbound.address.chat
         shown = await self._live.hand_over(outbound)
-        reply = _quoting(outbound.reply_to) if self._is_far(place, outbound.reply_to) else None
-        more = {**self._where(place), "reply_parameters": reply, "reply_markup": _keyboard(outbound.buttons)}
+        more = {**self._answering_to(place, outbound.reply_to), "reply_markup": _keyboard(outbound.buttons)}
         if outbound.files:
             sent = await self._send_file(Path(outbound.files[0]), outbound.text, more)
         else:
@@ -258,18 +257,14 @@ class Telegram(BotChannel):
             case TurnBegan(reply_to):
                 self._answering[chat] = reply_to
             case Queued(id) if number := _message_number(id):
-                self._live.beside(chat, self._react(chat, number))
+                self._live.beside(chat, self._change(chat, number, "setMessageReaction", reaction=[SEEN]))
             case Settled(id) if number := _message_number(id):
-                self._live.beside(chat, self._take_buttons(chat, number))
+                self._live.beside(chat, self._change(chat, number, "editMessageReplyMarkup"))
         self._live.show(address, event)
 
-    async def _react(self, chat: str, number: int) -> None:
+    async def _change(self, chat: str, number: int | None, method: str, **more: Any) -> None:
         where = self._where(Place.of(chat))["chat_id"]
-        await self._ask("setMessageReaction", chat_id=where, message_id=number, reaction=[SEEN])
-
-    async def _take_buttons(self, chat: str, number: int) -> None:
-        where = self._where(Place.of(chat))["chat_id"]
-        await self._ask("editMessageReplyMarkup", chat_id=where, message_id=number)
+        await self._ask(method, chat_id=where, message_id=number, **more)
 
     def pause_seconds(self, chat: str) -> float:
         return GROUP_PAUSE_SECONDS if _is_group(Place.of(chat)) else PAUSE_SECONDS
@@ -283,29 +278,24 @@ class Telegram(BotChannel):
     async def write(self, chat: str, text: str, before: str) -> str:
         """Show a draft, which fades by itself, in private chats; a message elsewhere."""
         place = Place.of(chat)
-        more, answered = self._where(place), self._answering.get(chat, "")
+        answered = self._answering.get(chat, "")
         if not before and not _is_group(place) and chat not in self._draftless:
             draft = self._draft(chat) or _Draft(next(self._draft_ids), answered)
             try:
-                await self._show_draft(chat, replace(draft, asked={**_rendered(text), **more}))
+                await self._show_draft(chat, replace(draft, asked={**_rendered(text), **self._where(place)}))
                 return ""
             except Undeliverable:
                 self._draftless.add(chat)
-        if not before and self._is_far(place, answered):
-            more["reply_parameters"] = _quoting(answered)
-        return await self._send_text(text, more, before)
+        return await self._send_text(text, self._answering_to(place, "" if before else answered), before)
 
     async def erase(self, chat: str, id: str) -> None:
-        where = self._where(Place.of(chat))
-        await self._ask("deleteMessage", chat_id=where["chat_id"], message_id=_message_number(id))
+        await self._change(chat, _message_number(id), "deleteMessage")
 
     async def stay(self, chat: str, id: str, text: str) -> None:
         """A draft fades: what it said stays as a message."""
         if id:
             return
-        place, answered = Place.of(chat), self._answering.get(chat, "")
-        quoting = _quoting(answered) if self._is_far(place, answered) else None
-        await self._send_text(text, {**self._where(place), "reply_parameters": quoting})
+        await self._send_text(text, self._answering_to(Place.of(chat), self._answering.get(chat, "")))
         self._drafts.pop(chat, None)
 
     def _draft(self, chat: str) -> _Draft | None:
@@ -378,18 +368,15 @@ class Telegram(BotChannel):
         thread = int(place.thread) if place.thread.isdecimal() else None
         return {"chat_id": self._moved.get(chat, chat), "message_thread_id": thread}
 
-    def _is_far(self, place: Place, reply_to: str) -> bool:
-        """Tell whether an answer could be taken for one to something else."""
-        return _is_group(place) or self._newest.get(str(place)) != reply_to
+    def _answering_to(self, place: Place, reply_to: str) -> dict[str, Any]:
+        """Parameters for the place, and for the message answered where it could be taken for an answer to another."""
+        is_far, number = _is_group(place) or self._newest.get(str(place)) != reply_to, _message_number(reply_to)
+        quoting = {"message_id": number, "allow_sending_without_reply": True} if number and is_far else None
+        return {**self._where(place), "reply_parameters": quoting}
 
 
 def _is_group(place: Place) -> bool:
     return place.chat.startswith("-")
-
-
-def _quoting(external_id: str) -> dict[str, Any] | None:
-    number = _message_number(external_id)
-    return {"message_id": number, "allow_sending_without_reply": True} if number else None
 
 
 def _kind_of(path: Path) -> str:

@@ -219,10 +219,8 @@ _QUOTED_KINDS = ("photo", "voice", "audio", "video", "video_note", "sticker", "d
 
 def _forwarded(origin: Any, text: str) -> str:
     """Marked, so that neither a model nor a command takes it for the person's own words."""
-    origin = table(origin)
-    about = (table(origin.get(key)) for key in ("sender_user", "sender_chat", "chat"))
-    names = [string(origin.get("sender_user_name")), *(_name(one) for one in about)]
-    name = next((cleaned for name in names if (cleaned := name_of(name))), "")
+    names = [string(table(origin).get("sender_user_name")), *map(_name, _origins(origin))]
+    name = next(filter(None, map(name_of, names)), "")
     name = name.replace("[", "(").replace("]", ")")
     return f"[forwarded from {name}] {text}".rstrip() if name else f"[forwarded] {text}".rstrip()
 
@@ -233,9 +231,11 @@ def _others(message: Fields) -> str:
         return _author(by)
     if "forward_origin" not in message:
         return ""
-    origin = table(message["forward_origin"])
-    known = (table(origin.get(key)) for key in ("sender_user", "sender_chat", "chat"))
-    return next((_author(one) for one in known if one), "a forwarded message")
+    return next(map(_author, filter(None, _origins(message["forward_origin"]))), "a forwarded message")
+
+
+def _origins(origin: Any) -> Iterator[Fields]:
+    return (table(table(origin).get(key)) for key in ("sender_user", "sender_chat", "chat"))
 
 
 def _author(author: Fields) -> str:
