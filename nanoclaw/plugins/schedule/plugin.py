@@ -237,22 +237,26 @@ class Schedule(Plugin):
     async def before_model(self, request: ModelRequest, turn: Turn | None) -> AssistantMessage | None:
         """Ask about a plain request that leaves its time open, and report the result, in the model's place."""
         last = request.history[-1] if request.history else None
-        told = last.text if isinstance(last, ToolResult) and last.call_id.startswith(BY_CODE) else ""
-        if turn is None or not (told or turn.external_id in self._open) or request.history != turn.history:
+        told = last if isinstance(last, ToolResult) and last.name == "cron" else None
+        by_code = told is not None and told.call_id.startswith(BY_CODE)
+        if turn is None or request.history != turn.history:
+            return None
+        if told and told.text.startswith(requests.NOT_A_TIME):
+            turn.later(lambda tx: self._close(turn, told.text, tx, by_code=by_code))
+            return AssistantMessage(requests.CLOSED, turn.now())
+        if not by_code and turn.external_id not in self._open:
             return None
         self._open.discard(turn.external_id)
-        if told.startswith(requests.NOT_A_TIME):
-            turn.later(lambda tx: self._close(turn, told, tx))
-            return AssistantMessage(requests.CLOSED, turn.now())
         return requests.instead(turn.history, turn.now(), self.public.zone)
 
-    def _close(self, turn: Turn, told: str, tx: Tx) -> None:
-        """End a question with words that name no time: they are a message like any other. The model is sent the
-        reminder no more: a small one asks for it again."""
+    def _close(self, turn: Turn, told: str, tx: Tx, *, by_code: bool) -> None:
+        """End a question with words that name no time: they are a message like any other. What code asked about the
+        model is sent no more: a small one asks for it again."""
         id_, words = f"{turn.external_id}-instead", told.removeprefix(requests.NOT_A_TIME).rpartition("”. Nothing")[0]
         if requests.read(words, turn.now(), self.public.zone):
             self._open.add(id_)
-        self._host.conversations.take_back(turn.conversation, turn.id, tx)
+        if by_code:
+            self._host.conversations.take_back(turn.conversation, turn.id, tx)
         said = UserMessage(words, turn.now())
         tx.deliver(Inbound(turn.address, turn.sender, id_, said, role=turn.role, conversation=turn.conversation))
 

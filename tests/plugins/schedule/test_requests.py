@@ -196,6 +196,17 @@ async def test_a_models_time_that_the_persons_words_do_not_say_is_asked(
         assert jobs(program) == []
 
 
+@ASKS
+async def test_another_wish_while_a_models_time_is_asked_about_is_a_message_of_its_own(tmp_path: Path) -> None:
+    model = ScriptedProvider(call("cron", {"action": "add", "when": "tomorrow at 9", "text": "tea"}), "Which things?")
+    async with running(tmp_path, model, clock=HandClock(NIGHT)) as program:
+        assert "/answer 1" in await program.ask("remember that I like tea")
+        assert await program.ask("write a shopping list") == requests.CLOSED
+        assert await program.answer_with("Which things?") and not jobs(program)
+        said = [one.text for one in model.requests[-1].history if getattr(one, "origin", "") == "person"]
+        assert said == ["remember that I like tea", "write a shopping list"]
+
+
 async def test_a_chat_lists_the_first_twenty_times_of_a_job_and_how_many_more(tmp_path: Path) -> None:
     async with running(tmp_path, ScriptedProvider()) as program:
         *lines, more = (await program.ask("/jobs next --cron '0 9 * * *' -n 50")).split("\n")
