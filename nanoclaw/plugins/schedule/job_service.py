@@ -355,7 +355,7 @@ def _open(opened: tuple[Occurrence, Job] | None, now: datetime) -> str:
 def _outcome(last: Occurrence) -> str:
     late = time_words.late(timedelta(seconds=last.late)) if last.state in ("sent", "acknowledged") else ""
     said = {"acknowledged": "done", "firing": "running", "sent": "sent" if last.outbox else "time nothing to tell"}
-    return f"{said.get(last.state, last.state)}{last.error and ': ' + rows.cut(last.error)}{late and ', ' + late}"
+    return f"{said.get(last.state, last.state)}{last.error and ': ' + one_line(last.error)}{late and ', ' + late}"
 
 
 def _name(job: Job) -> str:

@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple, cast
 from nanoclaw import time_words
 from nanoclaw.core.messages import Address
 from nanoclaw.core.plugin import Host, Tx
+from nanoclaw.escapes import one_line
 from nanoclaw.plugins.schedule.tables import CHANNEL
 
 Kind = Literal["reminder", "task"]
@@ -57,7 +58,7 @@ class Job(NamedTuple):
     @property
     def short(self) -> str:
         """Its text in one short line."""
-        return cut(self.text)
+        return one_line(self.text)
 
     @property
     def reading(self) -> time_words.Reading:
@@ -407,11 +408,4 @@ def _maybe(when: datetime | None) -> str | None:
     return stamp(when) if when else None
 
 
-def moment(text: str) -> datetime:
-    return datetime.fromisoformat(text)
-
-
-def cut(text: str) -> str:
-    """A text in one line of at most 60 characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= 60 else line[:59] + "…"
+moment = datetime.fromisoformat

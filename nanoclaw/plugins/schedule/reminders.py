@@ -11,8 +11,9 @@ from nanoclaw import time_words
 from nanoclaw.core.channel import Place
 from nanoclaw.core.messages import Address, Button, Inbound
 from nanoclaw.core.plugin import Host, Tx
+from nanoclaw.escapes import one_line
 from nanoclaw.plugins.schedule import jobs as rows
-from nanoclaw.plugins.schedule.jobs import Firing, Job, Jobs, Occurrence, cut
+from nanoclaw.plugins.schedule.jobs import Firing, Job, Jobs, Occurrence
 
 RECENT = timedelta(minutes=15)  # after a reminder: a bare "done" means it
 SNOOZE = timedelta(minutes=10)  # for a "snooze" that says no time
@@ -116,7 +117,7 @@ def _not_theirs(jobs: Jobs, number: str, here: Address, host: Host) -> str:
         other = Place.of(job.target.chat)
         is_here = (job.target.channel, other.chat) == (here.channel, place.chat)
         if one.number == int(number) and is_here and other.person:
-            whose = cut(host.records.name_in(job.target)) or "Somebody else"
+            whose = one_line(host.records.name_in(job.target)) or "Somebody else"
             return f"Reminder {number} is not yours: only {whose} can answer it."
     return f"There is no open reminder {number}. /jobs lists them."
 
