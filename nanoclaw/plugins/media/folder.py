@@ -10,14 +10,12 @@ import os
 import re
 import stat
 import unicodedata
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
 from typing import BinaryIO
 
 from nanoclaw.atomic_write import NotSaved, is_draft, reason, replace_in
-from nanoclaw.beneath.paths import open_again, open_named
+from nanoclaw.beneath.paths import open_again, open_named, open_parent_named
 from nanoclaw.core.errors import WorkspaceError
 
 STEM_BYTES = 80
@@ -48,9 +46,14 @@ class MediaFolder:
         return stat.S_ISREG(found.st_mode) and found.st_size > 0
 
     def save(self, path: Path, data: bytes) -> None:
-        """Keep a file at its place. Raises WorkspaceError."""
-        with self._opened(path.parent.name) as folder:
-            replace_in(folder, path.name, data)
+        """Keep a file at its place; no link is followed on the way. Raises WorkspaceError."""
+        try:
+            with open_parent_named(self._root, self.relative(path)) as (folder, name):
+                replace_in(folder, name, data)
+        except NotSaved as error:
+            raise WorkspaceError(str(error)) from None
+        except OSError as error:
+            raise WorkspaceError(f"nothing can be saved in {str(self._folder)!r}: {reason(error)}.") from None
 
     def opened(self, path: str) -> BinaryIO:
         """An attachment to be read: one that is kept here, or a file that the person named. No link is followed, so a
@@ -73,30 +76,6 @@ class MediaFolder:
             if entry.is_file(follow_symlinks=False) and not is_draft(entry.name)
         ]
         return len(sizes), sum(sizes)
-
-    @contextmanager
-    def _opened(self, month: str) -> Iterator[int]:
-        """The folder of a month, made when it is missing; no link is followed on the way."""
-        folder = -1
-        try:
-            folder = os.open(self._root, _FOLDER)
-            for name in (self._folder.name, month):
-                with suppress(FileExistsError):
-                    os.mkdir(name, dir_fd=folder)
-                inner = os.open(name, _FOLDER | os.O_NOFOLLOW, dir_fd=folder)
-                os.close(folder)
-                folder = inner
-            yield folder
-        except NotSaved as error:
-            raise WorkspaceError(str(error)) from None
-        except OSError as error:
-            raise WorkspaceError(f"nothing can be saved in {str(self._folder)!r}: {reason(error)}.") from None
-        finally:
-            if folder >= 0:
-                os.close(folder)
-
-
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:
