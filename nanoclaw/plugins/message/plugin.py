@@ -246,14 +246,11 @@ def _sha256(paths: Sequence[str]) -> str:
 
     whole = hashlib.sha256()
     for path in paths:
-        one = hashlib.sha256()
         try:
             with open_again(path) as file:
-                while piece := file.read(1_000_000):
-                    one.update(piece)
+                whole.update(hashlib.file_digest(file, "sha256").digest())  # type: ignore[arg-type]
         except OSError as error:
             raise ToolError(f"{path.rpartition('/')[2]} cannot be read: {error.strerror}. Nothing was sent.") from None
-        whole.update(one.digest())
     return whole.hexdigest()
 
 
