@@ -27,14 +27,9 @@ _SHOWN_BYTES = 4_000
 
 def readable(output: bytes) -> str:
     text = output.decode("utf-8", "replace").replace("\r\n", "\n")
-    if "\r" in text:
-        text = "\n".join(map(_last_state, text.split("\n")))
+    if "\r" in text:  # a progress bar overwrites itself: each line in its final state
+        text = "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
     return plain(text)
-
-
-def _last_state(line: str) -> str:
-    """A line in its final state: a progress bar overwrites itself."""
-    return line.rstrip("\r").rpartition("\r")[2]
 
 
 def shortened(command: str) -> str:
@@ -55,18 +50,9 @@ def end_in_words(ended: Exit, bounds: Bounds) -> str:
         most = f"{bounds.memory_bytes // 1_000_000:,} MB of memory"
         return f"stopped: its processes used more than {most}"
     number = -ended.status if ended.status < 0 else ended.status - 128  # as a shell tells it of its own child
-    too_large = ""
-    if number == signal.SIGXFSZ:
-        too_large = f": a file grew to {bounds.file_bytes // 1_000_000:,} MB"
-    said = f"killed by {_signal_name(number)}" if ended.status < 0 else f"exit status {ended.status}"
-    return f"{said}{too_large}"
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
+    too_large = f": a file grew to {bounds.file_bytes // 1_000_000:,} MB" if number == signal.SIGXFSZ else ""
+    name = next((one.name for one in signal.Signals if one == number), f"signal {number}")
+    return f"{f'killed by {name}' if ended.status < 0 else f'exit status {ended.status}'}{too_large}"
 
 
 class GrowingOutput:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -98,11 +98,14 @@ class Processes:
             path, descriptor = Outputs(self._host.workspace).begin(ORIGIN)
         except OSError as error:
             raise ToolError(f"no file for the output could be made: {reason(error)}. Nothing was run.") from None
-        output = GrowingOutput(path, descriptor)
-        try:
+        with ExitStack() as undone:
+            output = GrowingOutput(path, descriptor)
+            undone.callback(output.close)
             row = await self._host.write(partial(self._insert, context, command, path))
+            undone.callback(self._host.write_now, partial(_delete, row.id))
             try:
                 if card := self._host.get("card"):
+                    undone.callback(card.dropped, row.id)
                     await card.began(row.id, context.turn, context.call)
                 # last: nobody but the process owns what keeps it in the sandbox
                 arguments, environment, keeper = await given.prepare(command, is_beyond=is_beyond)
@@ -115,16 +118,9 @@ class Processes:
                     heard=output.feed,
                     is_interactive=True,
                 )
-            except (OSError, ToolError) as error:
-                if card := self._host.get("card"):
-                    card.dropped(row.id)
-                await self._host.write(lambda tx: tx.execute("DELETE FROM shell_processes WHERE id = ?", row.id))
-                if isinstance(error, ToolError):
-                    raise
+            except OSError as error:
                 raise ToolError(f"the command could not be started: {reason(error)}. Nothing was run.") from None
-        except BaseException:
-            output.close()
-            raise
+            undone.pop_all()
         if is_beyond:  # lines for it would be commands that nobody was asked about
             process.end_input()
         self._running[row.id] = one = RunningProcess(row, process, output)
@@ -286,7 +282,8 @@ class Processes:
     def _tell_left(self, left: list[ProcessRow], tx: Tx) -> None:
         for row in left:
             outcome = _LEFT if row.state == "running" else row.outcome
-            self._tell(tx, row, outcome, begins_turn=_begins_turn(row))
+            ran_to_its_end = row.state != "running" and not row.outcome.startswith("was ")
+            self._tell(tx, row, outcome, begins_turn=ran_to_its_end)
 
     @contextmanager
     def _claimed(self, one: RunningProcess, context: ToolContext) -> Iterator[None]:
@@ -339,9 +336,8 @@ class Processes:
         return f"{hours} h {minutes % 60} min" if hours else f"{minutes} min" if minutes >= 2 else f"{seconds} s"
 
 
-def _begins_turn(row: ProcessRow) -> bool:
-    """True for the end of one that ran to its own end, of which an earlier program didn't tell."""
-    return row.state != "running" and not row.outcome.startswith("was ")
+def _delete(id: int, tx: Tx) -> None:
+    tx.execute("DELETE FROM shell_processes WHERE id = ?", id)
 
 
 def _set_state(id: int, state: str, outcome: str, tx: Tx) -> None:

@@ -96,7 +96,8 @@ class Undo(Plugin):
             costs = int(last is None or not _is_of_one_command(last, effect))  # all that a command did counts as one
             if left < costs:
                 break
-            if _did_nothing(effect) or effect.state == "undone":
+            did_nothing = effect.state == "failed" and effect.kind != "command" and not _has_changed(effect)
+            if did_nothing or effect.state == "undone":
                 continue
             failed = list[str]()
             try:
@@ -167,10 +168,6 @@ def _number(command: str, argument: str, default: int) -> int:
 
 def _is_of_one_command(one: Effect, other: Effect) -> bool:
     return (one.tool, one.kind, one.turn) == (other.tool, other.kind, other.turn) == ("exec", "file", one.turn)
-
-
-def _did_nothing(effect: Effect) -> bool:
-    return effect.state == "failed" and effect.kind != "command" and not _has_changed(effect)
 
 
 def _has_changed(effect: Effect) -> bool:
