@@ -3,8 +3,7 @@ programs of the person run later."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 OWN = ("AGENTS.md", "SOUL.md", "USER.md", "TOOLS.md", "IDENTITY.md", "HEARTBEAT.md", "MEMORY.md", "memory", "skills")
 """In the workspace itself: what the assistant is, knows and does. Its own tools change these, no command does."""
@@ -46,14 +45,3 @@ def is_own(parts: Sequence[str]) -> bool:
 
 def is_named(name: str) -> bool:
     return name in NAMES or name.endswith(_BY_ENDING)
-
-
-def is_harmless(path: str, read: Callable[[str], bytes]) -> bool:
-    """True for a list of submodules that only says where they are, as git makes it by itself."""
-    text = read(path) if path.endswith("/.gitmodules") else b""
-    return 0 < len(text) < 100_000 and all(map(_OF_MODULES.fullmatch, text.decode("utf-8", "replace").splitlines()))
-
-
-_OF_MODULES = re.compile(
-    r'\s*(?:\[submodule "[^"\\]+"\]|(?:path|branch|shallow|ignore) = [\w./-]+|url = (?!-|[\w+.-]+::)[^"\\;#]+)?\s*'
-)

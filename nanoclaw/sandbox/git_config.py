@@ -16,7 +16,7 @@ _WORDS = {
     "remote.": "url pushurl fetch push mirror tagopt prune promisor partialclonefilter",
     "branch.": "remote merge rebase pushremote description",
     "branch": "autosetupmerge autosetuprebase sort",
-    "submodule.": "url active branch ignore fetchrecursesubmodules shallow",
+    "submodule.": "path url active branch ignore fetchrecursesubmodules shallow",
     "submodule": "recurse active",
     "extensions": "objectformat partialclone worktreeconfig refstorage relativeworktrees",
     "init": "defaultbranch defaultobjectformat",

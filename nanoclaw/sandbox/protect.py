@@ -18,7 +18,7 @@ from typing import Literal, NamedTuple
 
 from nanoclaw.beneath.paths import open_beneath
 from nanoclaw.beneath.reach import is_all_inside
-from nanoclaw.kept_files import MAY_GO, NAMES, OWN, is_harmless, is_named, who_runs
+from nanoclaw.kept_files import MAY_GO, NAMES, OWN, is_named, who_runs
 from nanoclaw.sandbox.git_config import harmless
 
 OF_REPOSITORIES = ("hooks", "config", "config.worktree", "commondir", "info/attributes")
@@ -41,7 +41,7 @@ CLOSED = frozenset({errno.EACCES, errno.EPERM})
 MOST_FILE_BYTES = 2_000_000
 _MOST_ENTRIES, _MOST_FOLDERS, _MOST_HOOKS, _MOST_INDEX = 10_000, 5_000, 5_000, 50_000_000
 _SKIPPED = frozenset({".git", "node_modules", "__pycache__", "site-packages", ".venv", "venv", ".cache", ".tox"})
-_SETTLED_NS = 100_000_000
+SETTLED_NS = 100_000_000
 """Age of a change from which a later one is sure to have another time."""
 
 
@@ -133,7 +133,7 @@ class Search:
                 new = list[str]()
                 for path in (one for name in look.names if (one := f"{place}/{name}") not in before):
                     is_new = (at := found_at(path)) and change(at) not in moved and at.st_ctime_ns >= since_ns
-                    new += [path] if is_new and not is_harmless(path, read_plain) else []
+                    new += [path] if is_new and not _only_names_submodules(path) else []
                 if look.git == "file" and (named := f"{place}/.git") not in before and _changed(named) >= since_ns:
                     is_away = not self._top_of(os.path.realpath(_named_in(named, "gitdir: ") or "/"))
                     new += [named] if is_away else []  # a repository of others
@@ -217,7 +217,7 @@ class Search:
         others = tuple(name for name in inner if name in _SKIPPED | NAMES)
         in_packages = _IN_PACKAGES.search(path, len(self._top_of(path)))
         names = () if in_packages else tuple(one for one in seen if is_named(one))
-        settled = time.time_ns() - at.st_ctime_ns > _SETTLED_NS
+        settled = time.time_ns() - at.st_ctime_ns > SETTLED_NS
         return _Look(known_change if settled else (0, 0), folders, others, names, git, tuple(linked), is_whole)
 
     def _linked(self) -> Iterator[str]:
@@ -376,6 +376,12 @@ def folders_in(path: str) -> list[str]:
     with suppress(OSError), os.scandir(path) as entries:
         return [one.name for one in islice(entries, _MOST_FOLDERS) if one.is_dir(follow_symlinks=False)]
     return []
+
+
+def _only_names_submodules(path: str) -> bool:
+    """True for a list of submodules that only says where they are, as git makes it by itself."""
+    text = read_plain(path) if path.endswith("/.gitmodules") else b""
+    return 0 < len(text) < 100_000 and not harmless(text.decode("utf-8", "replace"), bool).taken
 
 
 def names_in(path: str, most: int) -> list[str]:

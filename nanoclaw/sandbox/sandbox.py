@@ -24,7 +24,7 @@ from nanoclaw.beneath.reach import has_name_in
 from nanoclaw.kept_files import MAY_GO
 from nanoclaw.sandbox import landlock, seatbelt, seccomp, view
 from nanoclaw.sandbox.launch import Task
-from nanoclaw.sandbox.protect import Protected, SandboxError, Search, opened
+from nanoclaw.sandbox.protect import SETTLED_NS, Protected, SandboxError, Search, opened
 from nanoclaw.sandbox.put_back import Copies, Snapshot
 from nanoclaw.sandbox.view import Grants, Visible
 from nanoclaw.spawn import Bounds, Keeper
@@ -43,8 +43,6 @@ _TMP_BYTES, _SMALL_BYTES = 1_000_000_000, 64_000_000
 """Bytes that may be put into /tmp, and into others of its kind."""
 _DESCRIPTORS = 4096
 _THREADS_EACH = 4
-_SETTLED_NS = 100_000_000
-"""Clocks of files may be late by a part of it."""
 MOUNTED = 100
 """Protected paths that bubblewrap keeps as they are, at half a millisecond each; further ones are put back."""
 _SECONDS = 20
@@ -212,7 +210,7 @@ class Encloser:
                     else:
                         how = "--bind" if one.kind == "around" else "--ro-bind"
                         options += [how, f"/proc/self/fd/{descriptor}", str(one.path)]
-            began_ns = time.time_ns() - _SETTLED_NS
+            began_ns = time.time_ns() - SETTLED_NS
             put_back = partial(self._put_back, self._copies.snapshot(others), protected, began_ns) if writes else str
             if identity := view.git_identity(grants.home):
                 given.append(_file_with(identity))
@@ -273,7 +271,7 @@ class Encloser:
     ) -> Enclosed:
         is_mac = self.strength.bwrap == seatbelt.PROGRAM
         rules = [] if is_mac else self._rules
-        began_ns = time.time_ns() - _SETTLED_NS
+        began_ns = time.time_ns() - SETTLED_NS
         put_back = partial(self._put_back, self._copies.snapshot(protected), protected, began_ns)
         folder = os.path.realpath(scratch_folders.make("exec"))
         written, git = Path(folder, "tmp"), Path(folder, "gitconfig")
