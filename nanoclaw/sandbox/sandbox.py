@@ -175,7 +175,19 @@ class Encloser:
 
     @cached_property
     def _rules(self) -> list[tuple[str, int]]:
-        return _rules(self._seen)
+        """Rights of a command, by path. Raises SandboxError if that can't be said."""
+        rules = [(name, landlock.DEVICE) for name in _DEVICES]
+        rules.append(("/proc", landlock.READ))
+        empty = [one.path for one in self._seen if one.kind == "empty"]
+        for path, kind in self._seen:
+            without = [one for one in empty if one.is_relative_to(path)]
+            if kind == "write":
+                if without:
+                    raise SandboxError(f"{without[0]} lies in {path}, and without bubblewrap it can't be hidden")
+                rules.append((str(path), landlock.WRITE))
+            elif kind == "read":
+                rules += _readable(path, without)
+        return rules
 
     # --- bubblewrap --------------------------------------------------------------------------------------------------
 
@@ -400,22 +412,6 @@ def _own_devices() -> list[str]:
             os.close(os.open(made[0], os.O_RDWR))
             return made
     return []
-
-
-def _rules(seen: Iterable[Visible]) -> list[tuple[str, int]]:
-    """Rights of a command, by path. Raises SandboxError if that can't be said."""
-    rules = [(name, landlock.DEVICE) for name in _DEVICES]
-    rules.append(("/proc", landlock.READ))
-    empty = [one.path for one in seen if one.kind == "empty"]
-    for path, kind in seen:
-        without = [one for one in empty if one.is_relative_to(path)]
-        if kind == "write":
-            if without:
-                raise SandboxError(f"{without[0]} lies in {path}, and without bubblewrap it can't be hidden")
-            rules.append((str(path), landlock.WRITE))
-        elif kind == "read":
-            rules += _readable(path, without)
-    return rules
 
 
 def _readable(path: Path, without: Collection[Path]) -> Iterable[tuple[str, int]]:
