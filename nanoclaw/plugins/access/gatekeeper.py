@@ -15,8 +15,8 @@ from nanoclaw.core.messages import Address, Inbound, Outbound, Role, is_stop
 from nanoclaw.core.plugin import Finding, Host, Tx
 from nanoclaw.escapes import one_line
 from nanoclaw.plugins.access.accounts import Accounts, code_in, shown
-from nanoclaw.plugins.access.groups import LISTENERS, GroupTalk, cut, remember
-from nanoclaw.plugins.access.held import HeldMessages, released
+from nanoclaw.plugins.access.groups import LISTENERS, GroupTalk, remember
+from nanoclaw.plugins.access.held import HeldMessage, HeldMessages, released
 from nanoclaw.plugins.access.plugin import PER_HOUR, Admission, ChannelRules, account, creator, is_sure
 
 QUIET, HOUR = timedelta(minutes=1), timedelta(hours=1)
@@ -189,17 +189,14 @@ class Gatekeeper:
                 self._turn_away(inbound)
         return "ignore"
 
-    async def release(self, number: int) -> str:
+    async def release(self, found: HeldMessage) -> str:
         """Hand in a message that the owner says is from whom it says, as if it came now; what is said of that. It waits
         on until it was taken away: a second time it is a repeat, which is dropped."""
-        found = self.held.find(number)
-        if found is None:
-            return ""
         inbound = released(found)
         if self.role(inbound.address.channel, inbound.sender) is None:
-            return f"{found.sender} may not talk to me any more: message {number} is discarded."
+            return f"{found.sender} may not talk to me any more: message {found.id} is discarded."
         await self._host.deliver(inbound)
-        return f"Message {number} is accepted as sent by {found.sender}."
+        return f"Message {found.id} is accepted as sent by {found.sender}."
 
     def admission(self, inbound: Inbound) -> Admission:
         """Judge a message by rules and accounts alone."""
@@ -261,7 +258,7 @@ class Gatekeeper:
     def _log(self, what: str, inbound: Inbound, where: str = "") -> None:
         """A line in the log, of each kind one a minute for a channel."""
         if self._is_time(what, inbound.address.channel, "", QUIET):
-            self._host.log.info("{}: {} id {}{}", inbound.address.channel, what, cut(inbound.sender, 64), where)
+            self._host.log.info("{}: {} id {}{}", inbound.address.channel, what, one_line(inbound.sender, 64), where)
 
     def _is_time(self, what: str, channel: str, place: str, span: timedelta) -> bool:
         """True if the last time that this was told is so long ago; it is told now."""
@@ -274,20 +271,18 @@ class Gatekeeper:
     def _is_too_much(self, inbound: Inbound, tx: Tx) -> bool:
         """Tells whether a guest has had this hour's answers, and says so to them once."""
         channel, sender, now = inbound.address.channel, inbound.sender, self._host.now()
-        most = PER_HOUR
         if channel not in self._rules or self.role(channel, sender) == "owner" or is_stop(inbound.message.text):
             return False
         since, count = self._hours.get((channel, sender), (now, 0))
         if now - since >= HOUR:
             since, count = now, 0
         remember(self._hours, (channel, sender), (since, count + 1), LISTENERS)
-        if count == most:
+        if count == PER_HOUR:
             again = (since + HOUR).astimezone(now.tzinfo)
-            text = f"I answer {most} messages an hour. Write again at {again:%H:%M}."
-            _say(tx, inbound, text)
-        elif count > most:
+            _say(tx, inbound, f"I answer {PER_HOUR} messages an hour. Write again at {again:%H:%M}.")
+        elif count > PER_HOUR:
             self._turn_away(inbound)
-        return count >= most
+        return count >= PER_HOUR
 
     def _tell_code(self, inbound: Inbound, tx: Tx) -> None:
         code = self.accounts.request(tx, inbound.address, inbound.sender, inbound.name)
@@ -333,7 +328,7 @@ class Gatekeeper:
             self._log("a wrong link code of", inbound)
         if outcome in ("wrong", "locked"):
             return False
-        self._host.log.info("{}: the link code of id {} is {}", address.channel, cut(inbound.sender, 64), outcome)
+        self._host.log.info("{}: the link code of id {} is {}", address.channel, one_line(inbound.sender, 64), outcome)
         if outcome == "linked":
             if sender == inbound.sender:
                 self.accounts.meet(tx, address, sender)

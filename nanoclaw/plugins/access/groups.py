@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeVar
 
 from nanoclaw.core.channel import Place
 from nanoclaw.core.messages import Address, Inbound
+from nanoclaw.escapes import one_line
 
 KEPT, SHOWN_CHARACTERS, KEPT_CHARACTERS = 50, 8_000, 500
 """Of what is said in a group: so many messages are kept, and so many characters of all and of each."""
@@ -38,7 +39,7 @@ class GroupTalk:
         self._count = 0
 
     def overhear(self, inbound: Inbound, now: datetime, *, is_told: bool) -> None:
-        if not _one_line(inbound.message.text):
+        if not one_line(inbound.message.text):
             return
         key = _group(inbound)
         kept = self._groups.get(key) or deque[Overheard](maxlen=KEPT)
@@ -89,18 +90,10 @@ def _group(inbound: Inbound) -> tuple[str, str, str]:
 
 
 def _line(inbound: Inbound, now: datetime) -> str:
-    at = inbound.message.at.astimezone(now.tzinfo)
-    name = cut(_one_line(inbound.name) or inbound.sender, 64)
-    return f"- {at:%H:%M} {name}: {cut(_one_line(inbound.message.text), KEPT_CHARACTERS)}"
-
-
-def _one_line(text: str) -> str:
     """On one line, so that nobody can end what is marked as said by others."""
-    return " ".join("".join(sign if sign.isprintable() else " " for sign in text[: KEPT_CHARACTERS * 4]).split())
-
-
-def cut(text: str, most: int) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
+    at = inbound.message.at.astimezone(now.tzinfo)
+    name = one_line(inbound.name, 64) or one_line(inbound.sender, 64)
+    return f"- {at:%H:%M} {name}: {one_line(inbound.message.text, KEPT_CHARACTERS)}"
 
 
 Key = TypeVar("Key")

@@ -18,8 +18,6 @@ MOST, KEPT = 20, timedelta(days=7)
 """So many wait that say they are from one account, and so long."""
 TOLD = timedelta(hours=1)
 """Between two questions to the owner about one account: anybody can send what is asked about."""
-SHOWN = 3_000
-"""Characters of a message that is shown whole."""
 
 
 class HeldMessage(NamedTuple):
@@ -72,13 +70,10 @@ class HeldMessages:
         lines = [f"- {one.id}: {self._from(one)}: {_begin(one.inbound)}" for one in self.all()]
         return "\n".join(lines) or "No message waits for you to confirm that you sent it."
 
-    def shown(self, number: int) -> str:
-        """One of them whole, '' for none."""
-        found = self.find(number)
-        if found is None:
-            return ""
+    def shown(self, found: HeldMessage) -> str:
+        """One of them whole."""
         files = ", ".join(one.name for one in found.inbound.attachments)
-        parts = [f"Message {number} on {self._from(found)}:", _whole(found.inbound.message.text)]
+        parts = [f"Message {found.id} on {self._from(found)}:", _whole(found.inbound.message.text)]
         if quote := _whole(found.inbound.quote):
             parts += [f"With {found.inbound.quote_from or 'the message that it answers'}:", quote]
         return "\n\n".join(filter(None, [*parts, f"Files: {files}" if files else ""]))
@@ -101,8 +96,7 @@ def _begin(inbound: Inbound) -> str:
 
 def _whole(text: str) -> str:
     """A text that steers no screen, '' for none."""
-    cut = f"\n[{len(text) - SHOWN} characters more]" if len(text) > SHOWN else ""
-    return exactly(text[:SHOWN]) + cut if text.strip() else ""
+    return exactly(text) if text.strip() else ""
 
 
 def _held(id: int, sender: str, channel: str, external_id: str, body: str, at: str) -> HeldMessage:

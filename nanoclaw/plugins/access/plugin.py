@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar, Literal
@@ -203,21 +204,20 @@ class Access(Plugin):
 
     async def _held(self, said: Said) -> Reply:
         """A yes counts only where the platform vouches for who says it; elsewhere nobody is the owner."""
-        held, words = self.public.held, said.argument.lower().split()
+        held, words = self.public.held, " ".join(said.argument.lower().split())
         if not words:
             return Reply(held.listed())
-        number = words[-1]
-        if words == ["no", "all"]:
+        if words == "no all":
             return Reply(f"Messages discarded: {len(held.all())}.", change=lambda tx: held.drop(tx, None))
-        is_number = number.isascii() and number.isdigit() and len(number) < 10
-        if not is_number or words[:-1] not in (["yes"], ["no"], []):
+        if not (read := re.fullmatch(r"(?:(yes|no) )?([0-9]{1,9})", words)):
             return Reply("Say /held yes 3, /held no 3, /held 3 to see it, or /held alone for what waits.")
-        if held.find(int(number)) is None:
-            return Reply(_NOT_HELD.format(number))
-        if len(words) == 1:
-            return Reply(held.shown(int(number)))
-        told = await self.public.release(int(number)) if words[0] == "yes" else f"Message {number} is discarded."
-        return Reply(told, change=lambda tx: held.drop(tx, int(number)))
+        verb, number = read[1], int(read[2])
+        if (found := held.find(number)) is None:
+            return Reply(f"No message {number} waits; /held lists those that do.")
+        if not verb:
+            return Reply(held.shown(found))
+        told = await self.public.release(found) if verb == "yes" else f"Message {number} is discarded."
+        return Reply(told, change=lambda tx: held.drop(tx, number))
 
     async def check(self, deep: bool) -> Iterable[Finding]:
         return self.public.findings() if self._rules else ()
@@ -230,9 +230,6 @@ class Access(Plugin):
             "`nanoclaw link CHANNEL`, on the owner's machine, shows a code; /link CODE then makes this account the "
             "owner's."
         )
-
-
-_NOT_HELD = "No message {} waits; /held lists those that do."
 
 
 def _rules(spec: ChannelSpec, rules: ChannelRules) -> ChannelRules:
