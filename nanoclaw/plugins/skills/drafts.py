@@ -9,6 +9,7 @@ from nanoclaw.core.errors import SkillError
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import Address, Outbound
 from nanoclaw.core.plugin import Ask, Host, Turn, Tx
+from nanoclaw.exact_text import exactly
 from nanoclaw.packages.reading import Package
 from nanoclaw.plugins.skills import described
 from nanoclaw.plugins.skills.package import read_folder
@@ -66,10 +67,8 @@ class Drafts:
             self._pins.set(tx, draft.place, package)
 
     def _show(self, drafts: Sequence[SkillDraft], about: Address, tx: Tx) -> None:
-        text = "\n\n".join(self.in_full(one.skill) for one in drafts)
-        if len(text) > MOST_SHOWN:
-            text = f"{text[:MOST_SHOWN]}\n[{len(text) - MOST_SHOWN:,} characters more: nanoclaw skills show NAME]"
-        tx.send(Outbound(self._host.asker.place(about) or about, fenced(text)), is_news=False)
+        text = in_chat("\n\n".join(self.in_full(one.skill) for one in drafts), "NAME")
+        tx.send(Outbound(self._host.asker.place(about) or about, text), is_news=False)
 
     def in_full(self, skill: Skill) -> str:
         """All of a skill, or what was changed in it since it was looked at. Raises SkillError."""
@@ -79,12 +78,10 @@ class Drafts:
         return "\n".join(described.lines(package, skill.folder.name, pin if is_changed else None))
 
 
-def fenced(text: str) -> str:
-    """A text as it is, in Markdown."""
-    fence = "```"
-    while fence in text:
-        fence += "`"
-    return f"{fence}\n{text}\n{fence}"
+def in_chat(text: str, name: str) -> str:
+    """A text as a code block; of a longer one both ends, and how a terminal shows all of it."""
+    more = f"\n\nnanoclaw skills show {name} shows all of it." if len(text) > MOST_SHOWN else ""
+    return exactly(text, MOST_SHOWN) + more
 
 
 def _question(drafts: Sequence[SkillDraft]) -> str:

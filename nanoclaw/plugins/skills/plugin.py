@@ -197,11 +197,8 @@ class Skills(Plugin):
         listed = f"# Skills\n\n{ABOUT}\n\n{shown.summary}" if shown.summary else ""
         of_active = Section("active_skills", "Active skills", active, True, ", ".join(shown.bodies), shown.version)
         of_all = Section("skills", "Skills", listed, True, "skills", shown.version)
-        if "active_skills" in shown.shortened:
-            of_active = of_active._replace(diagnostics=("section_truncated",))
-        if "skills" in shown.shortened:
-            of_all = of_all._replace(diagnostics=("section_truncated",))
-        return [of_active, of_all]
+        cut = ("section_truncated",)
+        return [one._replace(diagnostics=cut * (one.id in shown.shortened)) for one in (of_active, of_all)]
 
     async def before_turn(self, draft: Draft, turn: Turn) -> None:
         """Tell of broken skills: once as long as each is broken as it is, whichever process tells."""

@@ -11,7 +11,7 @@ from nanoclaw.core.errors import SkillError
 from nanoclaw.core.plugin import Reply, Said, Tx
 from nanoclaw.packages.reading import Package
 from nanoclaw.plugins.skills import described
-from nanoclaw.plugins.skills.drafts import MOST_SHOWN, Drafts, fenced
+from nanoclaw.plugins.skills.drafts import Drafts, in_chat
 from nanoclaw.plugins.skills.package import read_folder
 from nanoclaw.plugins.skills.pins import SHIPPED
 from nanoclaw.plugins.skills.plugin import FoundSkills
@@ -82,10 +82,8 @@ def _shown(found: FoundSkills, drafts: Drafts, skill: Skill, said: Said) -> Repl
     data = {"path": shown(skill.path), "draft": skill.draft, "text": text}
     if said.shell:
         return Reply(f"{head}\n{text}", {**described.as_data(package, skill.folder.name), **data})
-    if len(text) > MOST_SHOWN:
-        text = f"{text[:MOST_SHOWN]}\n[{len(text) - MOST_SHOWN:,} characters more: nanoclaw skills show {skill.name}]"
     end = f"\n\n/skills trust {skill.name} {package.sha256[:12]} uses it as it is shown here." if skill.draft else ""
-    return Reply(f"{head}\n{fenced(text)}{end}")
+    return Reply(f"{head}\n{in_chat(text, skill.name)}{end}")
 
 
 def _trusted(found: FoundSkills, name: str, tx: Tx) -> Reply:
