@@ -5,9 +5,10 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from importlib.abc import ExecutionLoader
 from importlib.machinery import ModuleSpec
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import ModuleType
 
 from nanoclaw.packages.reading import Package
 
@@ -23,7 +24,7 @@ def imported(name: str, package: Package, main: str, folder: Path) -> ModuleType
     return import_module(name)
 
 
-class PackageImporter:
+class PackageImporter(ExecutionLoader):
     """Finder and loader of one package."""
 
     def __init__(self, name: str, package: Package, main: str, folder: Path) -> None:
@@ -34,23 +35,15 @@ class PackageImporter:
     ) -> ModuleSpec | None:
         if (file := self._file(fullname)) is None:
             return None
-        spec = ModuleSpec(fullname, self, origin=str(self._folder / file), is_package=self.is_package(fullname))  # type: ignore[arg-type]
+        spec = ModuleSpec(fullname, self, origin=str(self._folder / file), is_package=self.is_package(fullname))
         spec.has_location = True  # for tracebacks
         return spec
-
-    def create_module(self, spec: ModuleSpec) -> None:
-        return None
-
-    def exec_module(self, module: ModuleType) -> None:
-        exec(self.get_code(module.__name__), vars(module))
 
     def is_package(self, fullname: str) -> bool:
         return (self._file(fullname) or "").endswith("__init__.py")
 
-    def get_code(self, fullname: str) -> CodeType:
-        file = self._file(fullname)
-        assert file is not None
-        return compile(self._package.files[file].data, str(self._folder / file), "exec", dont_inherit=True)
+    def get_filename(self, fullname: str) -> str:
+        return str(self._folder / (self._file(fullname) or ""))
 
     def get_source(self, fullname: str) -> str | None:
         from importlib.util import decode_source
