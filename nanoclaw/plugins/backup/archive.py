@@ -121,7 +121,10 @@ class ArchiveWriter:
                 self._archive.addfile(member, file)
             self.files, self.size = self.files + 1, self.size + member.size
         else:
-            self.left_out.append(f"{name} ({_kind(found.st_mode)})")
+            self.left_out.append(f"{name} ({_KINDS.get(stat.S_IFMT(found.st_mode), 'a device')})")
+
+
+_KINDS = {stat.S_IFLNK: "a link that leads out of it", stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket"}
 
 
 def _inner_target(link: Path, root: Path) -> str:
@@ -131,14 +134,6 @@ def _inner_target(link: Path, root: Path) -> str:
         return ""
     target = link.readlink()
     return os.path.relpath(real, link.parent) if target.is_absolute() else str(target)
-
-
-def _kind(mode: int) -> str:
-    if stat.S_ISLNK(mode):
-        return "a link that leads out of it"
-    if stat.S_ISFIFO(mode):
-        return "a named pipe"
-    return "a socket" if stat.S_ISSOCK(mode) else "a device"
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------

@@ -57,7 +57,8 @@ def backup(
         raise StoreError(f"no backup was made: there is no folder {file.parent}.")
     remove_drafts([file.parent])
     if os.path.lexists(file):
-        raise StoreError(f"{file} exists and is left as it is: give a new name, such as nanoclaw-{_today()}.tar.gz")
+        name = f"nanoclaw-{datetime.now().astimezone():%Y-%m-%d}.tar.gz"
+        raise StoreError(f"{file} exists and is left as it is: give a new name, such as {name}")
     skip = frozenset(Path(os.path.realpath(path)) for path in derived)
     try:
         with draft_folder(file.parent) as scratch, drafted(file) as draft:
@@ -69,10 +70,8 @@ def backup(
             if unpack(draft, (scratch / "restored").joinpath, file) != made.files:
                 raise StoreError("what was read back is not what was written: check the disk. No backup was made.")
     except sqlite3.Error as error:
-        if getattr(error, "sqlite_errorcode", 0) & 0xFF in (
-            sqlite3.SQLITE_FULL,
-            sqlite3.SQLITE_IOERR,
-        ):  # of what is written
+        failed = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        if failed in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):  # of what is written
             raise StoreError(f"no backup was made in {file}: the disk is full, or failing ({error}).") from error
         raise StoreError(
             f"no backup was made: {home / 'state.db'}: {error}. The next chat saves what it can."
@@ -228,7 +227,3 @@ def _where(error: OSError, besides: Path | None = None) -> str:
     """The place that an error names, unless it is known, or a draft that no person has heard of."""
     place = Path(os.fsdecode(error.filename)) if isinstance(error.filename, str | bytes) else None
     return "" if place in (None, besides) or any(map(is_draft, place.parts)) else f"{place}: "
-
-
-def _today() -> str:
-    return f"{datetime.now().astimezone():%Y-%m-%d}"

@@ -58,8 +58,8 @@ def tools_of(server: str, given: Iterable[Any]) -> tuple[list[ListedTool], list[
         seen.add(name)
         called = _called(server, name)
         if called.casefold() in found:
-            remarks.append(f"{shown} would have the name of another tool, and is called {_hashed(server, name)}")
-            called = _hashed(server, name)
+            called = _called(server, name, is_taken=True)
+            remarks.append(f"{shown} would have the name of another tool, and is called {called}")
         schema, wrong = schema_of(one.get("inputSchema"))
         remarks += [f"{shown}: {wrong}"] * bool(wrong)
         text, title = one.get("description"), one.get("title")
@@ -72,14 +72,12 @@ def tools_of(server: str, given: Iterable[Any]) -> tuple[list[ListedTool], list[
     return list(found.values()), remarks
 
 
-def _called(server: str, name: str) -> str:
-    called = f"{server}__{re.sub(r'[^a-zA-Z0-9_-]', '_', name)}"
-    return called if len(called) <= LONGEST_NAME else _hashed(server, name)
-
-
-def _hashed(server: str, name: str) -> str:
-    """A name that no other tool has: its beginning, and eight signs made of all of it."""
+def _called(server: str, name: str, *, is_taken: bool = False) -> str:
+    """The name of a tool for the model. Of one that is too long, or taken: its beginning, and eight signs made of all
+    of it."""
     whole = f"{server}__{re.sub(r'[^a-zA-Z0-9_-]', '_', name)}"
+    if len(whole) <= LONGEST_NAME and not is_taken:
+        return whole
     return f"{whole[: LONGEST_NAME - 9]}_{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:8]}"
 
 

@@ -187,12 +187,10 @@ class Mcp(Plugin):
         found: list[Tool] = []
         for one in self._servers.connections().values():
             for listed in one.listing.tools:
-                run = partial(_run, one, listed.name)
-                made = partial(Tool, listed.spec, is_there=one.state != "failed", is_foreign=True)
-                if one.only_reads(listed.name):
-                    found.append(made(run, "none", True))
-                else:
-                    found.append(made(run, "outside", True, check=partial(_to_ask, one.name, listed.name)))
+                run, reads = partial(_run, one, listed.name), one.only_reads(listed.name)
+                check = None if reads else partial(_to_ask, one.name, listed.name)
+                made = Tool(listed.spec, run, "none" if reads else "outside", True, check=check, is_foreign=True)
+                found.append(made._replace(is_there=one.state != "failed"))
         having = [one.state != "failed" for one in self._servers.connections().values() if one.listing.has_resources]
         if having:
             found.append(tool(self._mcp_resources, reach="none")._replace(is_there=any(having)))

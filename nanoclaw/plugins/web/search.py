@@ -14,6 +14,7 @@ from urllib.parse import urlencode
 
 from nanoclaw import __version__
 from nanoclaw.core.errors import ToolError
+from nanoclaw.escapes import one_line
 from nanoclaw.net.page import BadStatus, fetch
 from nanoclaw.net.public import NetError, host_of
 
@@ -228,8 +229,7 @@ def _made(found: list[Any], snippet: str, dates: tuple[str, ...]) -> list[WebRes
 def _plain(value: object, most: int) -> str:
     """Text without the marks of HTML that engines put around words they found."""
     text = re.sub(r"</?(?:strong|em|b|i|mark|span)\b[^<>]*>", "", value) if isinstance(value, str) else ""
-    text = " ".join(html.unescape(text).split())
-    return text if len(text) <= most else f"{text[: most - 1]}…"
+    return one_line(html.unescape(text), most)
 
 
 def _day(text: str) -> str:
