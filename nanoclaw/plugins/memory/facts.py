@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from contextlib import suppress
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from nanoclaw import bootstrap_files
 from nanoclaw.atomic_write import write_atomically
@@ -12,8 +14,10 @@ from nanoclaw.beneath.reach import Reach
 from nanoclaw.bootstrap_files import sha256_of
 from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.named_tuple import NamedTuple
-from nanoclaw.plugins.memory.notes import Hit, is_struck, lines_of, read_memory_file, without_also
 from nanoclaw.plugins.memory.origins import Origins
+
+if TYPE_CHECKING:
+    from nanoclaw.plugins.memory.notes import Hit
 
 NAME = "MEMORY.md"
 MOST_ADDED, LONGEST_ADDED = 5, 280  # more facts, or longer ones, are a new version
@@ -91,6 +95,8 @@ class FactsFile:
 
     def _found(self, lines: list[str]) -> tuple[Hit, ...]:
         """The lines as a search would find them."""
+        from nanoclaw.plugins.memory.notes import Hit, lines_of, read_memory_file, without_also
+
         every: list[str] = []
         with suppress(WorkspaceError):  # a link within the workspace is shown, and no search looks at it
             every = lines_of(read_memory_file(self._reach.root, NAME) or "")
@@ -110,3 +116,8 @@ class FactsFile:
             return
         with suppress(OSError):  # the next start may then begin another version: a miss of the provider's cache
             write_atomically(self._state_file, json.dumps(state._asdict()), 0o600)
+
+
+def is_struck(line: str) -> bool:
+    """Tell an entry that a later one corrects."""
+    return re.match(r"\s*[-*+]\s+~~.*~~[^\w~]*(?:\d{4}-\d\d-\d\d)?\W*$", line) is not None

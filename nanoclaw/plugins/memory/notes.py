@@ -14,6 +14,7 @@ from nanoclaw.atomic_write import NotSaved, append_in, reason, replace_in
 from nanoclaw.beneath.paths import open_named
 from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.escapes import BLANKS
+from nanoclaw.plugins.memory.facts import is_struck
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.memory.origins import Origins
@@ -247,11 +248,6 @@ def _is_damaged(text: str) -> bool:
     return "\ufffd" * 32 in text or len(re.findall(_NEVER_TYPED, text)) > max(16, len(text) // 50)
 
 
-def is_struck(line: str) -> bool:
-    """Tell an entry that a later one corrects."""
-    return re.match(_STRUCK_LINE, line) is not None
-
-
 def without_strike(line: str) -> str:
     """A struck entry, or one that held until a day, as it was."""
     line = UNTIL.sub("", line)
@@ -280,7 +276,6 @@ def plain_entry(line: str) -> str:
 _NEVER_TYPED = "[\x00-\x08\x0e-\x1a\x1c-\x1f\x7f]"
 _CONTROL = "[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
 _ENTRY_START = r"^\s*[-*+]\s+(?:\d{4}-\d\d-\d\d:\s*|\d\d:\d\d\s+)?"
-_STRUCK_LINE = r"\s*[-*+]\s+~~.*~~[^\w~]*(?:\d{4}-\d\d-\d\d)?\W*$"
 _ALSO_BEGIN, _ALSO, _LONGEST_ALSO = "<!-- also: ", r"[ \t]*<!-- also: ([^<>\n]*?)-->", 120
 UNTIL = re.compile(r" \(until \d{4}-\d\d-\d\d\)$")
 _NOTE_NAME = r"(?:memory/)?([^/\x00-\x1f\x7f-\x9f\ud800-\udfff]+?)(?:\.md)?"

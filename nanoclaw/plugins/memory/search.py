@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-TALK_FILE = "index.db-talk"  # the index of what was said, in the home
 LONGEST_NOTE = 280  # characters of a recalled note
 PATIENCE_STEPS = 16
 """Steps of a megabyte that a query off the event loop reads before its answer, where so much is unread: three seconds,
@@ -134,9 +133,6 @@ class NoteSearch:
         if self.remark:
             self._read_on()
         return hits
-
-    def has_notes(self) -> bool:
-        return any(self._workspace.glob("memory/*"))
 
     def _new_index(self) -> Index:
         from nanoclaw.plugins.memory.index import Index

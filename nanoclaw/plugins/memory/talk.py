@@ -17,7 +17,8 @@ from nanoclaw.documents.marks import without_documents
 from nanoclaw.outside_text import own_words
 from nanoclaw.plugins.memory.index import Index, Stamp
 from nanoclaw.plugins.memory.packing import window
-from nanoclaw.plugins.memory.search import TALK_FILE, NoteSearch
+from nanoclaw.plugins.memory.plugin import TALK_FILE
+from nanoclaw.plugins.memory.search import NoteSearch
 from nanoclaw.tokenizer import tokens
 
 if TYPE_CHECKING:

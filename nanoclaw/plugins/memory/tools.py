@@ -1,23 +1,21 @@
-"""The tools that note things down and find them again."""
+"""What is noted and found, in words: for the tools and for the commands."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager, nullcontext
-from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, NamedTuple
 
-from nanoclaw.core.messages import Effect, ToolExample
-from nanoclaw.core.plugin import Host, NamedTuple, Tool, ToolOutput
-from nanoclaw.core.tool import ToolContext, tool
+from nanoclaw.core.messages import Effect
+from nanoclaw.core.plugin import ToolOutput
 from nanoclaw.escapes import one_line, visible
 from nanoclaw.plugins.memory.notes import Added, Hit, MemoryStore
+from nanoclaw.plugins.memory.plugin import KNOWN
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.memory.talk import Quote
 
 SNIPPET_CHARACTERS = 700
-KNOWN = "Already noted"  # begins the result for words that were there, whose origin stays
 UNTRUE = "If this makes one of these untrue, call memory_add again with the same text and replaces=…:"
 MOST_HITS = 20
 
@@ -33,43 +31,16 @@ class Found(NamedTuple):
 
 Find = Callable[[str, int], Awaitable[Found]]
 """Finds so many of each that fit a query."""
-Near = Callable[[str, ToolContext], Awaitable[list[Hit]]]
-"""Finds the few entries that a new one may make untrue."""
 
 
-def memory_tools(store: MemoryStore, host: Host, find: Find, near: Near) -> list[Tool]:
-
-    async def memory_search(query: str, limit: int = 5) -> ToolOutput:
-        """Search notes, facts and earlier conversations."""
-        found = await find(query, min(max(1, limit), MOST_HITS))
-        lines = [*map(_hit_line, found.hits), *(visible(str(quote)) for quote in found.quotes)]
-        text = "\n".join(lines) or "[nothing in memory matches: try other words]"
-        sources = [source for hit in found.hits for source in store.others(hit.file, hit.start, hit.end)]
-        sources += ["an answer in an earlier conversation"] if any(quote.outside for quote in found.quotes) else []
-        outside = ", ".join(dict.fromkeys(sources))
-        return ToolOutput(f"{text}\n[{found.remark}]" if found.remark else text, outside=outside)
-
-    async def memory_add(
-        context: ToolContext,
-        text: str,
-        also: Annotated[str, "2-6 other words to find it by"] = "",
-        kind: Literal["note", "fact"] = "note",
-        replaces: Annotated[str, "words of the fact or note that this ends"] = "",
-        keep_both: bool = False,
-    ) -> str:
-        """Remember what the person says of their life: a note for today, or a fact that stays true."""
-        undo, is_fact = host.get("undo"), kind == "fact"
-        older = [] if replaces.strip() else await near(text, context)
-        watch: Watch = partial(undo.watch, report=context.report) if undo else unwatched
-        added = remember(store, watch, "memory_add", text, replaces, also, is_fact=is_fact, keep_both=keep_both)
-        asked = [UNTRUE, *map(listed, older)] if older and added.is_new else []
-        return "\n".join([in_words(added, "Tell the person: "), *asked])
-
-    def planned(arguments: dict[str, Any]) -> Effect:
-        return noted("memory_add", store, str(arguments["text"]), is_fact=arguments.get("kind") == "fact")
-
-    add = tool(memory_add, reach="workspace", examples=_ADD, open_to=("person", "job", "heartbeat"))
-    return [tool(memory_search, reach="none", examples=_SEARCH), add._replace(audit=planned)]
+def as_output(store: MemoryStore, found: Found) -> ToolOutput:
+    """A line for each, and the sources of others' text that any comes from."""
+    lines = [*map(_hit_line, found.hits), *(visible(str(quote)) for quote in found.quotes)]
+    text = "\n".join(lines) or "[nothing in memory matches: try other words]"
+    sources = [source for hit in found.hits for source in store.others(hit.file, hit.start, hit.end)]
+    sources += ["an answer in an earlier conversation"] if any(quote.outside for quote in found.quotes) else []
+    outside = ", ".join(dict.fromkeys(sources))
+    return ToolOutput(f"{text}\n[{found.remark}]" if found.remark else text, outside=outside)
 
 
 Watch = Callable[[Effect, str], AbstractContextManager[None]]
@@ -119,20 +90,6 @@ def noted(by: str, store: MemoryStore, text: str, *, is_fact: bool = False) -> E
     line = visible(" ".join(text.split()))
     shown = line if len(line) <= 60 else line[:59] + "…"
     return Effect(by, "fact" if is_fact else "note", "MEMORY.md" if is_fact else store.today(), f"noted “{shown}”")
-
-
-_SEARCH = (
-    ToolExample("What do you know about my friend Bob?", {"query": "friend Bob"}),
-    ToolExample("When did I last see the dentist?", {"query": "dentist"}),
-)
-_ADD = (
-    ToolExample("We have a new cat, she is called Mia", {"text": "Has a cat called Mia", "kind": "fact"}),
-    ToolExample("Note that the plumber came today", {"text": "The plumber came", "also": "sink tap leak repair"}),
-    ToolExample(
-        "No, Anna's birthday is 5 May",
-        {"text": "Anna's birthday: 5 May", "kind": "fact", "replaces": "birthday: 4 May"},
-    ),
-)
 
 
 def listed(hit: Hit, most: int = SNIPPET_CHARACTERS) -> str:
