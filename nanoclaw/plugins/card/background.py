@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.messages import Address
 from nanoclaw.core.plugin import Host, NamedTuple, Turn
+from nanoclaw.plugins.card.held import lost_words, named
 from nanoclaw.plugins.card.plugin import DELETIONS
-from nanoclaw.plugins.card.wording import lost_words, named
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.card.losses import Losses

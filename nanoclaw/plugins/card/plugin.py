@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from nanoclaw.core.messages import Address, Ask, CheckedCall, Effect, MakeCalls, Outbound, ToolCall, ToolResult, Verdict
 from nanoclaw.core.plugin import Answer, Ended, Hears, Host, Plugin, Refuse, Tool, Turn, Tx
 from nanoclaw.core.tool import ToolContext, tool
-from nanoclaw.plugins.card.wording import exact_losses, files_named, lost_words, named, numbered, quoted
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.card.background import BackgroundCommands, CardTurn
@@ -106,6 +105,8 @@ class PlanCard(Plugin):
 
     async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
         """Ask about a call that goes far, and look what is there before a command."""
+        from nanoclaw.plugins.card.held import quoted
+
         if not turn.id or not turn.profile.acts:
             return None
         known = await self._of(turn)
@@ -137,6 +138,8 @@ class PlanCard(Plugin):
             return None
         if not is_covered:
             known.allowed.add(call.id)
+        from nanoclaw.plugins.card.held import files_named
+
         back = BACK if is_covered and self._host.get("undo") else CANT
         return Ask(f"Delete {files_named([*map(self._watch.name, paths)])}? {back}")
 
@@ -153,6 +156,8 @@ class PlanCard(Plugin):
         self, call: CheckedCall, result: ToolResult, known: CardTurn, before: FileListing
     ) -> ToolResult:
         """Count what a command took away; where that goes too far put it back, and keep it for a yes."""
+        from nanoclaw.plugins.card.held import lost_words, named
+
         turn, command = known.turn, str(call.arguments["command"])
         known.made |= known.written(self._watch.root)
         losses = await self._watch.compare(before, known.made)
@@ -204,6 +209,8 @@ class PlanCard(Plugin):
         is_begun = any(one.tool == "exec" and one.state == "begun" for one in turn.effects) if known else False
         if known and known.before and is_begun:
             tx.after(lambda: self._host.spawn(self._after_stop(turn.address, known)))
+        from nanoclaw.plugins.card.held import named, numbered
+
         left = [one for one in held if one.id not in asked or ended.reason != "answered"]
         said = [NOT_DONE.format(numbered(left))] if left else []
         if known and known.gone:
@@ -235,6 +242,8 @@ class PlanCard(Plugin):
         commands = [one for one in self._held.of(turn.id) if one.id in call.arguments["steps"]]
         if not commands or call.id != f"card-{commands[0].id}":
             return Refuse(CHANGED)
+        from nanoclaw.plugins.card.held import exact_losses, numbered
+
         back = BACK if self._host.get("undo") else CANT
         exact = "\n".join(exact_losses(one, self._watch.name) for one in commands)
         asked = f"{numbered(commands)}\n\nNone of this is done yet. Shall I do exactly this? {back}"

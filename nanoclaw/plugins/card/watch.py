@@ -18,9 +18,8 @@ from nanoclaw.atomic_write import replace_in
 from nanoclaw.core.errors import ToolError
 from nanoclaw.core.messages import Effect
 from nanoclaw.core.plugin import Host
-from nanoclaw.plugins.card.held import HeldBack
+from nanoclaw.plugins.card.held import HeldBack, quoted
 from nanoclaw.plugins.card.losses import WATCHED, Judge, Losses, Lost, is_in_remade, is_remade
-from nanoclaw.plugins.card.wording import quoted
 from nanoclaw.snapshots import places
 from nanoclaw.snapshots.copies import FileCopies, name_of
 from nanoclaw.snapshots.listing import FileLister, FileListing
