@@ -1,4 +1,4 @@
-"""Blocks around text of others, for a model: their marks have a number that the text can't know or imitate."""
+"""Marks in a message that the text between them can't imitate: of blocks of others' text, and of attached documents."""
 
 from __future__ import annotations
 
@@ -30,6 +30,16 @@ def own_words(text: str) -> str:
 def inside(text: str) -> str:
     """The texts in the blocks of a message."""
     return "\n".join(match["text"] for match in re.finditer(_WHOLE, text)) if "[outside " in text else ""
+
+
+def without_documents(text: str) -> str:
+    """A message without the documents in it."""
+    return re.sub(_DOCUMENT, "", text).strip() if "[attached file " in text else text
+
+
+def escape_document(text: str) -> str:
+    """A document's text with marks like ours made harmless."""
+    return re.sub(_LIKE_DOCUMENTS, lambda run: run[0].replace("[", "("), text) if "[" in text else text
 
 
 def without_template_tokens(text: str) -> str:
@@ -105,6 +115,10 @@ def _spelled(word: str) -> str:
 # Brackets of ASCII count where they stand right before our words, so that a link in Markdown stays as it is.
 _MARK = rf"[\[{{<](?={_SIGNS}(?:{_spelled('endof')}{_SIGNS})?{_spelled('outside')})"
 _WHOLE = r"\[outside (?P<nonce>[0-9a-f]{10}) from [^\n]*\]\n(?P<text>(?s:.*?))\n\[end of outside (?P=nonce)\]\n*"
+
+# The run of signs before the word is taken at once: to try it from each bracket anew would be quadratic.
+_LIKE_DOCUMENTS = r"(?i)(?<![\W_])[\W_]++(?=(?:end[\W_]*+of[\W_]*+)?attached[\W_]*+file|media[\W_]*+attached)"
+_DOCUMENT = r"\[attached file [^\n]*\]\n(?:(?!\[end of attached file ).*\n)*\[end of attached file [^\n]*\]\n*"
 
 _NAMES = "s|bos|eos|pad|unk|start_of_turn|end_of_turn|start_of_image|system|user|assistant|im_start|im_end|eot|think"
 _TOKEN = (  # without blanks, as tokenizers take them: the blank that is put in a token's place makes no new one

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, BinaryIO, NamedTuple
 
-from nanoclaw.documents.marks import escape
+from nanoclaw.outside_text import escape_document
 
 CHARACTERS = 12_000
 """Budget for one document, unless the caller gives another."""
@@ -91,7 +91,7 @@ def read_document(
     if remark:
         tell(remark)
         remark = f"[... {remark} ...]"
-    return "\n".join(part for part in (opening, escape(found.text), remark, end) if part)
+    return "\n".join(part for part in (opening, escape_document(found.text), remark, end) if part)
 
 
 @dataclass

@@ -15,7 +15,7 @@ import pytest
 
 from nanoclaw.documents import documents, reader
 from nanoclaw.documents.documents import DocumentError
-from nanoclaw.documents.marks import escape, without_documents
+from nanoclaw.outside_text import escape_document, without_documents
 from tests.documents import office
 
 REPOSITORY = Path(__file__).parents[2]
@@ -238,7 +238,7 @@ def test_a_name_cannot_break_out_of_its_mark(tmp_path: Path) -> None:
 def test_marks_are_found_in_linear_time(tmp_path: Path) -> None:
     started = time.process_time()
     for text in ("[" * 1_000_000, "[_ " * 300_000, "[attached " * 100_000, "attached [" * 100_000):
-        escape(text)
+        escape_document(text)
     assert time.process_time() - started < 20
 
 

@@ -8,10 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, chain
 
 from nanoclaw.core.messages import AssistantMessage, Message, Placed, UserMessage
-from nanoclaw.documents.marks import without_documents
 from nanoclaw.identifiers import CARRIED, OPEN, STANDING, carried_lines, missing, rules, unmentioned
 from nanoclaw.named_tuple import NamedTuple
-from nanoclaw.outside_text import own_words
+from nanoclaw.outside_text import own_words, without_documents
 
 TAIL_TOKENS = 20_000
 """Tokens kept word for word, or a quarter of a small window."""

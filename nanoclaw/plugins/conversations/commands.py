@@ -15,9 +15,8 @@ from nanoclaw.beneath.paths import open_parent_for_writing
 from nanoclaw.core.errors import NanoclawError
 from nanoclaw.core.messages import Address, AssistantMessage, Message, ToolResult, UserMessage
 from nanoclaw.core.plugin import Command, Host, Reply, Said, Tx
-from nanoclaw.documents.marks import without_documents
 from nanoclaw.escapes import one_line
-from nanoclaw.outside_text import block, own_words
+from nanoclaw.outside_text import block, own_words, without_documents
 from nanoclaw.plugins.conversations.titles import LONGEST, age, size, titled
 from nanoclaw.plugins.conversations.ways import Ways
 from nanoclaw.runtime_metadata import said_to_program

@@ -7,9 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from nanoclaw.core.plugin import ConversationInfo
-from nanoclaw.documents.marks import without_documents
 from nanoclaw.escapes import one_line
-from nanoclaw.outside_text import own_words
+from nanoclaw.outside_text import own_words, without_documents
 
 Rows = Callable[..., list[Any]]
 """The rows of a statement."""

@@ -19,8 +19,7 @@ from nanoclaw.core.errors import NanoclawError, ToolError
 from nanoclaw.core.messages import Address, Inbound, Limits, ModelRequest, Outbound, UserMessage
 from nanoclaw.core.plugin import Ended, Host, Profile, Turn, Tx
 from nanoclaw.core.tool import ToolContext
-from nanoclaw.documents.marks import without_documents
-from nanoclaw.outside_text import own_words
+from nanoclaw.outside_text import own_words, without_documents
 from nanoclaw.plugins.memory.plugin import PLACE
 from nanoclaw.tool_schema import ArgumentsError, parse
 

@@ -41,8 +41,7 @@ from nanoclaw.core.plugin import (
     Tx,
 )
 from nanoclaw.core.tool import ToolContext, tool
-from nanoclaw.documents.marks import without_documents
-from nanoclaw.outside_text import block, inside, own_words
+from nanoclaw.outside_text import block, inside, own_words, without_documents
 from nanoclaw.plugins.memory.facts import FactsFile
 from nanoclaw.plugins.memory.origins import IS_OWNERS, MIGRATIONS, Origins
 from nanoclaw.runtime_metadata import below, one_line

@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from nanoclaw.core.records import Records
-from nanoclaw.documents.marks import without_documents
-from nanoclaw.outside_text import own_words
+from nanoclaw.outside_text import own_words, without_documents
 from nanoclaw.plugins.memory.index import Index, Stamp
 from nanoclaw.plugins.memory.packing import window
 from nanoclaw.plugins.memory.plugin import TALK_FILE

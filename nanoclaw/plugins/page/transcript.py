@@ -12,8 +12,7 @@ from typing import Any, NamedTuple
 
 from nanoclaw.core.messages import AssistantMessage, Message, Placed, ToolResult, UserMessage
 from nanoclaw.core.plugin import Host
-from nanoclaw.documents.marks import without_documents
-from nanoclaw.outside_text import own_words
+from nanoclaw.outside_text import own_words, without_documents
 from nanoclaw.plugins.page.channel import BETWEEN, conversation_of
 from nanoclaw.plugins.page.live import ARGUMENTS, Item, of_result, of_text, state_of
 from nanoclaw.silence_token import spoken
