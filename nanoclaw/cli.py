@@ -7,7 +7,8 @@ import errno
 import json
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from types import SimpleNamespace
@@ -17,7 +18,7 @@ from nanoclaw.channels import attach
 from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.escapes import guard_streams
 from nanoclaw.start import config as configuration
-from nanoclaw.start.config import Config
+from nanoclaw.start.config import LAST_GOOD, Config
 
 if TYPE_CHECKING:
     from nanoclaw.commands.arguments import Options
@@ -54,9 +55,7 @@ def _run(options: Options) -> int:
     except ConfigError as error:  # some is known only when all plugins are there: a name in [tools] that no tool has
         if config.problem or not _goes_on(options):
             raise
-        from nanoclaw.commands import last_good
-
-        return _carry_out(last_good.instead(os.environ, error, tuple(options.without)), options)
+        return _carry_out(_instead(os.environ, error, tuple(options.without)), options)
 
 
 def _carry_out(config: Config, options: Options) -> int:
@@ -79,9 +78,7 @@ def _configured(options: Options) -> Config:
         return settings.load(os.environ)
     if not _goes_on(options):
         return configuration.load(os.environ)
-    from nanoclaw.commands import last_good
-
-    return last_good.load(os.environ, tuple(options.without))
+    return _checked(os.environ, tuple(options.without))
 
 
 def _goes_on(options: Options) -> bool:
@@ -151,3 +148,60 @@ def _finish_restore(home: Path) -> None:
         from nanoclaw.plugins.backup.backup import finish_restore
 
         finish_restore(home)
+
+
+# --- the last good copy of config.toml: kept after a successful start, used when the file is broken -------------------
+
+
+def _checked(environ: Mapping[str, str], without: tuple[str, ...] = ()) -> Config:
+    """The configuration, or the last good one, whose `problem` says why. Raises ConfigError if neither is valid."""
+    from nanoclaw.start.opening import owner
+
+    try:
+        config = configuration.load(environ)
+        if config.table and owner(config.home / "state.db") is None:  # which has checked the settings of plugins
+            from nanoclaw.start.build import checked
+
+            checked(config, without=without)
+        return config
+    except ConfigError as error:
+        return _instead(environ, error, without)
+
+
+def _instead(environ: Mapping[str, str], error: ConfigError, without: tuple[str, ...] = ()) -> Config:
+    """The last good configuration instead of one that never started. Raises `error` if there is no other."""
+    if (found := good_copy(environ, without)) is None or _is_of(found):
+        raise error from None
+    said = f"Safe mode: {error} Until that is corrected and nanoclaw restarted, the last good settings apply."
+    return found._replace(problem=said)
+
+
+def _is_of(copy: Config) -> bool:
+    """True if a copy is of the file as it is; False where that can't be read, such as a link into a closed folder."""
+    with suppress(OSError):
+        return copy.file.is_file() and copy.file.read_bytes() == (copy.home / LAST_GOOD).read_bytes()
+    return False
+
+
+def good_copy(environ: Mapping[str, str], without: tuple[str, ...] = ()) -> Config | None:
+    """The last good configuration; None if no copy was kept that a start would accept."""
+    from nanoclaw.start.build import checked
+
+    try:
+        found = configuration.load(environ, LAST_GOOD)
+        checked(found, without=without)
+    except ConfigError:
+        return None
+    return found if (found.home / LAST_GOOD).exists() else None
+
+
+def keep_good(config: Config) -> None:
+    """Keep a copy of the file as it was read, after a start with it. Raises OSError."""
+    from nanoclaw.atomic_write import write_atomically
+
+    if config.problem or config.without or not config.file.exists():
+        return
+    data, kept = config.file.read_bytes(), config.home / LAST_GOOD
+    is_kept = kept.exists() and kept.read_bytes() == data
+    if not is_kept and configuration.table_of(config.file, data) == config.keys.table:
+        write_atomically(kept, data, 0o600)

@@ -409,7 +409,7 @@ OPENERS: dict[str, tuple[str, ...]] = {
         *("plugins.memory.index_file", "channels.telegram.menu"),
         *("plugins.memory.facts", "plugins.incognito.erasing", "plugins.backup.backup", "providers.local"),
         "plugins.service.plugin",
-        *("providers.pull", "packages.pins", "commands.last_good"),
+        *("providers.pull", "packages.pins"),
         "commands.importing",
     ),
     "the system's: /proc, /sys, /etc, /dev/null, a standard stream": (

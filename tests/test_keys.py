@@ -182,7 +182,7 @@ def test_a_broken_secrets_file_is_not_written_over(home: Home) -> None:
 
 
 def test_no_key_is_in_words_about_the_settings() -> None:
-    from nanoclaw.start.secret_settings import SecretSetting
+    from nanoclaw.start.secrets_file import SecretSetting
 
     assert str(SecretSetting("web.key", "file", VALUE)) == repr([SecretSetting("web.key", "file", VALUE)])[1:-1]
     assert VALUE not in f"{SecretSetting('web.key', 'file', VALUE)}"

@@ -17,9 +17,8 @@ from nanoclaw.plugins.delegate.plugin import Delegate
 from nanoclaw.plugins.heartbeat.plugin import Heartbeat
 from nanoclaw.plugins.schedule.plugin import Schedule
 from nanoclaw.providers.scripted import ScriptedProvider, call
-from nanoclaw.start.build import build, checked
-from nanoclaw.start.model_facts import ModelFacts
-from nanoclaw.start.purposes import EFFORTS, PURPOSES
+from nanoclaw.start.build import ModelFacts, build, checked
+from nanoclaw.start.config import EFFORTS, PURPOSES
 from tests.examples import examples
 from tests.journeys.command import Ended, Home
 from tests.model_server import ModelServer, Scripted, failing, says

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hint
 from nanoclaw.channels import table as channels
 from nanoclaw.plugins.mcp.plugin import ServerSettings
 from nanoclaw.plugins.send.plugin import Hook
-from nanoclaw.start import config, purposes
+from nanoclaw.start import config
 from nanoclaw.start.build import BUILT_IN, classes, prefix_of
 
 PAGE = Path(__file__).resolve().parents[1] / "config.md"
@@ -55,8 +55,8 @@ def page() -> str:
 def _tables() -> Iterator[tuple[str, str, list[Key]]]:
     for name, kind in config._TYPES.items():
         yield name, _said(kind), _keys(kind)
-    which = f"PURPOSE is one of {', '.join(purposes.PURPOSES)}."
-    yield "models.PURPOSE", f"{_said(purposes.PurposeModel)} {which}", _keys(purposes.PurposeModel)
+    which = f"PURPOSE is one of {', '.join(config.PURPOSES)}."
+    yield "models.PURPOSE", f"{_said(config.PurposeModel)} {which}", _keys(config.PurposeModel)
     yield "models.aliases", ALIASES, []
     plugins = classes(config.Config(Path("/nowhere")), BUILT_IN)
     for one in plugins:

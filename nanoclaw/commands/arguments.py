@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from nanoclaw.channels.attach import TIMEOUT_SECONDS
 from nanoclaw.core.errors import ConfigError
-from nanoclaw.start.purposes import near
+from nanoclaw.start.config import near
 
 JSON = "--json: one JSON object"
 CHAT = (

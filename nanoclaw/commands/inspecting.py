@@ -16,9 +16,9 @@ from nanoclaw.core.messages import Address, ModelRequest
 from nanoclaw.core.plugin import Mode, Profile
 from nanoclaw.core.provider import chat_messages, chat_tools
 from nanoclaw.installation import start_command
+from nanoclaw.start.build import ModelFacts
 from nanoclaw.start.config import Config, WorkspaceFolder
 from nanoclaw.start.home import stored
-from nanoclaw.start.model_facts import ModelFacts
 
 if TYPE_CHECKING:
     from nanoclaw.core.app import App

@@ -17,7 +17,7 @@ from nanoclaw.start.secrets_file import REFERENCE, name_in
 from nanoclaw.system_keyring import KeyringFailure
 
 if TYPE_CHECKING:
-    from nanoclaw.start.secret_settings import SecretSetting
+    from nanoclaw.start.secrets_file import SecretSetting
 
 
 def settings(config: Config) -> list[SecretSetting]:

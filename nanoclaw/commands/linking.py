@@ -28,10 +28,9 @@ from nanoclaw.plugins.access.accounts import TRIES, Accounts, LinkCode, shown
 from nanoclaw.start import config as configuration
 from nanoclaw.start import secrets_file
 from nanoclaw.start.build import build
-from nanoclaw.start.config import Config
+from nanoclaw.start.config import Config, near
 from nanoclaw.start.home import make_home, stored
 from nanoclaw.start.opening import owner
-from nanoclaw.start.purposes import near
 
 LOOK_SECONDS = 0.3
 SEND_SECONDS = 10.0

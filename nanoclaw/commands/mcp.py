@@ -14,8 +14,7 @@ from nanoclaw.escapes import one_line
 from nanoclaw.installation import start_command
 from nanoclaw.plugins.mcp.plugin import Mcp, McpSettings, ServerSettings
 from nanoclaw.plugins.mcp.settings import check_name, place
-from nanoclaw.start.config import Config
-from nanoclaw.start.purposes import near
+from nanoclaw.start.config import Config, near
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.mcp.connection import Connection

@@ -6,12 +6,13 @@ import asyncio
 import json
 import shutil
 import textwrap
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from datetime import date, timedelta
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from nanoclaw.commands.arguments import Options
 from nanoclaw.core.errors import ConfigError
-from nanoclaw.core.messages import AssistantMessage, Message, ToolResult, UserMessage
+from nanoclaw.core.messages import AssistantMessage, Message, ToolResult, Usage, UserMessage
 from nanoclaw.core.plugin import Reply
 from nanoclaw.escapes import plain
 from nanoclaw.installation import start_command
@@ -19,8 +20,12 @@ from nanoclaw.start.config import Config
 from nanoclaw.start.home import stored
 
 if TYPE_CHECKING:
+    from nanoclaw.core.store.db import Store
     from nanoclaw.redaction import Redactor
     from nanoclaw.usage_totals import Total
+
+By = Literal["day", "model", "session", "origin"]
+BY: tuple[By, ...] = get_args(By)
 
 
 def context(config: Config, options: Options) -> Reply:
@@ -52,7 +57,6 @@ def context(config: Config, options: Options) -> Reply:
 def usage(config: Config, options: Options) -> Reply:
     """A line for each row and one for all; no figure is shown that nobody knows."""
     from nanoclaw.providers import prices
-    from nanoclaw.start.model_facts import spent
     from nanoclaw.usage_totals import Total, totals
 
     today = config.clock()().date()
@@ -75,6 +79,23 @@ def usage(config: Config, options: Options) -> Reply:
         lines.append(f"\nPrice unknown, so not in the sum: {models}.")
     told = {"by": options.by, "since": since.isoformat(), "until": today.isoformat()}
     return Reply("\n".join(lines), {**told, "rows": [_data(one) for one in found], "total": _data(total)})
+
+
+def spent(store: Store, by: By, since: date | None = None) -> Iterator[tuple[str, str, Usage, bool, bool]]:
+    """Requests: what each counts for, its model, its tokens, if they were reported, and if it was answered here. A day
+    is that of the person's zone then."""
+    key = {"day": "substr(at, 1, 10)", "model": "usage.model", "session": "coalesce(key, '')", "origin": "origin"}[by]
+    sql = (
+        f"SELECT {key}, usage.model, is_reported, {_local(store)}, input_tokens, output_tokens, cached_tokens"
+        " FROM usage LEFT JOIN sessions ON sessions.id = usage.session WHERE substr(at, 1, 10) >= ? ORDER BY usage.id"
+    )
+    for name, model, told, is_local, *tokens in store.rows(sql, since.isoformat() if since else ""):
+        yield name, model, Usage(*tokens), bool(told), bool(is_local)
+
+
+def _local(store: Store) -> str:
+    """The column if the format has it: older formats are read, too."""
+    return "is_local" if store.rows("PRAGMA user_version")[0][0] > 1 else "0"
 
 
 def _figures(one: Total) -> tuple[str, ...]:
@@ -125,7 +146,7 @@ def redactor(config: Config) -> Redactor:
     """Hides the keys known today: exports are passed on, and models' answers are stored unchanged."""
     from nanoclaw.redaction import Redactor
     from nanoclaw.start.build import classes, secret_settings
-    from nanoclaw.start.secret_settings import hidden_values
+    from nanoclaw.start.secrets_file import hidden_values
 
     try:
         kinds = classes(config)

@@ -383,10 +383,10 @@ def web(config: Config, options: Options) -> int:
 
 def _keep(config: Config) -> None:
     """Keep the settings of a start that went well."""
-    from nanoclaw.commands import last_good
+    from nanoclaw.cli import keep_good
 
     try:
-        last_good.keep(config)
+        keep_good(config)
     except (OSError, ConfigError) as error:
         attach.say(f"no copy of the settings was kept: {error}")
 

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from nanoclaw.providers.embeddings import BundledEmbeddings, Embeddings
     from nanoclaw.providers.failover import Failover
     from nanoclaw.providers.transcription import Transcribe
+    from nanoclaw.start.build import ModelFacts
     from nanoclaw.start.config import Config
-    from nanoclaw.start.model_facts import ModelFacts
 
 LOCAL = "local/"
 

@@ -20,15 +20,13 @@ from nanoclaw.core.messages import Limits
 from nanoclaw.core.model_call import Models
 from nanoclaw.core.plugin import PERSON, Plugin
 from nanoclaw.core.prompt_snapshot import IDS
-from nanoclaw.core.provider import Provider
+from nanoclaw.core.provider import Abilities, Ability, Provider
 from nanoclaw.core.store.db import Store
 from nanoclaw.start import home as homes
-from nanoclaw.start.config import Config, owned_keys
+from nanoclaw.start.config import Config, near, owned_keys
 from nanoclaw.start.host import PluginHost
-from nanoclaw.start.model_facts import ModelFacts
 from nanoclaw.start.opening import note_version, open_store, version_of
-from nanoclaw.start.purposes import near
-from nanoclaw.start.secret_settings import SecretSetting, SettingsOfPlugin, all_secrets, hidden_values
+from nanoclaw.start.secrets_file import SecretSetting, SettingsOfPlugin, all_secrets, hidden_values
 
 BUILT_IN: dict[str, str] = {
     "basics": "nanoclaw.plugins.basics.plugin:Basics",
@@ -412,6 +410,49 @@ def _models(app: App, provider: Provider | Sequence[Provider] | Models | None, m
         return ConfiguredModels(app.config, model, forced, ModelFacts(app.store), brought)
     given = list(provider) if isinstance(provider, Sequence) else [provider]
     return GivenModels(given, ModelFacts(app.store), app.config)
+
+
+class ModelFacts:
+    """Facts learned while talking to a model, so that a refusal is met once and not at each start. Names are those that
+    people use."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def abilities(self, name: str) -> Abilities:
+        found = self._store.rows("SELECT sees_images, calls_tools, takes_schema FROM models WHERE name = ?", name)
+        sees, calls, takes = (can != 0 for can in (found[0] if found else (None, None, None)))
+        return Abilities(sees, calls, takes, partial(self.lacks, name))
+
+    def lacks(self, name: str, ability: Ability) -> None:
+        self._learn(ability, name, 0)
+
+    def window(self, name: str) -> int | None:
+        """Tokens that a request and its answer may have together; None if unknown."""
+        found = self._store.rows("SELECT window_tokens FROM models WHERE name = ?", name)
+        return found[0][0] if found else None
+
+    def learned_window(self, name: str, tokens: int) -> None:
+        """Store a window; the newest counts, as a server may be restarted with another one."""
+        if tokens > 0:
+            self._learn("window_tokens", name, tokens)
+
+    def forget_window(self, name: str) -> bool:
+        """Forget a window. True if one was known. Abilities that were refused are tried again after the next start."""
+        known = self.window(name) is not None
+        sql = "UPDATE models SET window_tokens = NULL, calls_tools = NULL, takes_schema = NULL WHERE name = ?"
+        if known or not all(self.abilities(name)[1:3]):
+            with self._store.transaction() as db:
+                db.execute(sql, (name,))
+        return known
+
+    def _learn(self, column: str, name: str, value: int) -> None:
+        with self._store.transaction() as db:
+            sql = (
+                f"INSERT INTO models (name, {column}) VALUES (?, ?)"
+                f" ON CONFLICT (name) DO UPDATE SET {column} = excluded.{column}"
+            )
+            db.execute(sql, (name, value))
 
 
 def secret_settings(config: Config, kinds: Sequence[type[Plugin]]) -> list[SecretSetting]:

@@ -11,15 +11,82 @@ from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_t
 
 from nanoclaw.beneath.reach import Reach
 from nanoclaw.clock import Clock, clock
-from nanoclaw.core.errors import ConfigError
+from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.core.plugin import ABOVE_0
 from nanoclaw.named_tuple import NamedTuple
-from nanoclaw.start import purposes, secrets_file
-from nanoclaw.start.purposes import Effort, Purposes, near
+from nanoclaw.start import secrets_file
 from nanoclaw.start.secrets_file import KeySources, leaves
 from nanoclaw.strict_json import check_levels
 
 T = TypeVar("T")
+
+PURPOSES: Mapping[str, str] = {
+    "tasks": "tasks",
+    "heartbeat": "the heartbeat",
+    "summaries": "summaries",
+    "helpers": "helpers",
+    "pictures": "pictures",
+    "titles": "titles",
+    "transcription": "voice notes",
+}
+"""The purposes that may have their own model, each with its name in sentences. '' is the conversation."""
+
+Effort = Literal["", "none", "minimal", "low", "medium", "high", "xhigh", "max"]
+EFFORTS = tuple(filter(None, get_args(Effort)))
+"""Reasoning efforts as providers name them; each model knows some."""
+
+
+class PurposeModel(NamedTuple):
+    """The model of one purpose. Also written as just the model's name."""
+
+    name: str = ""  # the model; empty: the conversation's
+    # models to ask, in this order, if it can't answer; the conversation's comes last
+    fallback: tuple[str, ...] = ()
+    effort: Effort = ""  # empty: the model's own
+    api_base: str = ""  # address of its server
+    api_key: str = ""  # its key
+
+    def __repr__(self) -> str:
+        return f"PurposeModel({self.name!r})"  # without the key
+
+
+class Purposes(NamedTuple):
+    """All of [models]; `effort` is that of the conversation's model."""
+
+    models: Mapping[str, PurposeModel] = MappingProxyType({})
+    aliases: Mapping[str, str] = MappingProxyType({})
+    effort: str = ""
+
+    def of(self, purpose: str) -> PurposeModel:
+        """Raises NanoclawError for a purpose that there is not."""
+        if purpose and purpose not in PURPOSES:
+            raise NanoclawError(f"models have no purpose {purpose!r}{near(purpose, PURPOSES)}")
+        return self.models.get(purpose, PurposeModel())
+
+    def has_own(self, purpose: str) -> bool:
+        return self.of(purpose) != PurposeModel()
+
+    def effort_of(self, purpose: str) -> str:
+        """The effort of a purpose; the conversation's if it has no model and no effort of its own."""
+        own = self.of(purpose)
+        return own.effort or ("" if own.name else self.effort)
+
+    def resolve(self, name: str) -> str:
+        """The model that an alias stands for, else the name itself."""
+        return self.aliases.get(name.strip().casefold(), name)
+
+    def names(self) -> tuple[str, ...]:
+        """All purposes, also those without a model of their own."""
+        return tuple(PURPOSES)
+
+    def in_words(self, purpose: str) -> str:
+        """A purpose as it is called in a sentence, '' for the conversation."""
+        return PURPOSES.get(purpose, "")
+
+    def place_of(self, model: str) -> tuple[str, str]:
+        """Address and key that a purpose gives its model, '' for each that it does not."""
+        placed = (one for one in self.models.values() if one.name == model and (one.api_base or one.api_key))
+        return next(((one.api_base, one.api_key) for one in placed), ("", ""))
 
 
 class Model(NamedTuple):
@@ -206,12 +273,52 @@ def load(environ: Mapping[str, str], name: str = "config.toml") -> Config:
     table, environment, keys = secrets_file.resolve(_read(path), secrets, environ)
     made = {name: _fill(kind, table.get(name, {}), str(path), f"{name}.") for name, kind in _TYPES.items()}
     model: Model = made["model"]
-    by_purpose = purposes.read(table, lambda hint, given, key: _value(hint, given, str(path), key), model, str(path))
+    by_purpose = _purposes(table, model, str(path))
     named = [by_purpose.resolve(one) for one in (model.name, *model.fallback)]
     made["model"] = model._replace(name=named[0], fallback=tuple(named[1:]))
     config = Config(home, **made, purposes=by_purpose, table=table, environment=environment, keys=keys)
     _check_net(path, config.net)
     return config._replace(warnings=tuple(_warnings(config)))
+
+
+def _purposes(table: Mapping[str, Any], main: Model, where: str) -> Purposes:
+    """[models] of the whole file `where`, beside the `main` model. Raises ConfigError."""
+    given = dict(_value(Mapping[str, Any], table.get("models", {}), where, "models"))
+    aliases: dict[str, str] = _value(Mapping[str, str], given.pop("aliases", {}), where, "models.aliases")
+    for alias, model in aliases.items():
+        if "/" in alias or not alias.strip() or alias != "".join(alias.split()):
+            raise ConfigError(f"{where}: the alias {alias!r} must be one word without “/”, such as fast.")
+        if not model.strip() or model in aliases:
+            raise ConfigError(f"{where}: 'models.aliases.{alias}' must be a model, such as \"openai/MODEL\".")
+    found = Purposes({}, {alias.casefold(): model.strip() for alias, model in aliases.items()}, main.effort)
+    places, models = {found.resolve(main.name): (main.api_base, "model")}, dict[str, PurposeModel]()
+    for purpose, one in given.items():
+        key = f"models.{purpose}"
+        if purpose not in PURPOSES:
+            raise ConfigError(f"{where}: unknown key {key!r}{near(purpose, [*PURPOSES, 'aliases'])}")
+        own: PurposeModel = _value(PurposeModel, {"name": one} if isinstance(one, str) else one, where, key)
+        if not own.name and (own.fallback or own.api_base or own.api_key):
+            raise ConfigError(
+                f"{where}: {key!r} needs a name: its fallback and its address belong to a model of its own."
+            )
+        if own.effort and purpose == "transcription":
+            raise ConfigError(
+                f"{where}: '{key}.effort' has no meaning, as voice notes are only transcribed: remove it."
+            )
+        fallback = dict.fromkeys(found.resolve(name).strip() for name in own.fallback)
+        own = models[purpose] = own._replace(name=found.resolve(own.name).strip(), fallback=tuple(fallback))
+        base, first = places.setdefault(own.name, (own.api_base, key)) if own.api_base else ("", "")
+        if base != own.api_base:  # by its name nobody could tell which is meant
+            raise ConfigError(f"{where}: {own.name} has one address in [{first}], another in [{key}].")
+    return found._replace(models=models)
+
+
+def near(name: str, known: Any, shown: Any = ()) -> str:
+    """The end of a sentence about an unknown name: a similar one, or those to be `shown`, else all known ones."""
+    import difflib
+
+    found = difflib.get_close_matches(name, list(known), 1, 0.82 if "." in name else 0.7)
+    return f"; did you mean {found[0]!r}?" if found else f"; known: {', '.join(shown or known)}."
 
 
 def _keys_of(kind: Any, prefix: str, keys: Mapping[str, str]) -> dict[str, str]:
@@ -225,7 +332,7 @@ def owned_keys(kind: Any, prefix: str, keys: Mapping[str, str] | None = None) ->
 
 
 def _own_keys() -> Iterator[str]:
-    yield "models.*"  # of purposes.py
+    yield "models.*"
     for name, kind in _TYPES.items():
         for field in kind._fields:
             yield f"{name}.{field}" + (".*" if field == "sections" else "")

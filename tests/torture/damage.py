@@ -28,9 +28,8 @@ from nanoclaw.providers.scripted import Answer, ScriptedProvider, call
 from nanoclaw.sqlite_salvage.copies import COPIES
 from nanoclaw.sqlite_salvage.table_list import WHOLE_TABLES
 from nanoclaw.sqlite_salvage.wal import WriteAheadLog
-from nanoclaw.start.build import classes
+from nanoclaw.start.build import ModelFacts, classes
 from nanoclaw.start.config import load
-from nanoclaw.start.model_facts import ModelFacts
 from nanoclaw.start.opening import PAGE_BYTES, open_store
 from nanoclaw.start.recovery import NAMES
 from tests.core.store.test_recovery import DAY, kept, warnings

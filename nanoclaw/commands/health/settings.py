@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from nanoclaw.channels import table as channels
-from nanoclaw.commands import last_good
+from nanoclaw.cli import good_copy
 from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.core.plugin import Finding
 from nanoclaw.installation import start_command
@@ -25,7 +25,7 @@ def load(environ: Mapping[str, str]) -> Config:
     try:
         return configuration.load(environ)
     except ConfigError as error:
-        found = last_good.copy(environ) or Config(configuration.home_of(environ), environment=environ)
+        found = good_copy(environ) or Config(configuration.home_of(environ), environment=environ)
         return found._replace(problem=str(error))
 
 
@@ -70,7 +70,7 @@ def settings(config: Config, live: Mapping[str, Any] | None, problem: str = "") 
 
 def _broken(config: Config, problem: str) -> Finding:
     copy = config.home / LAST_GOOD
-    if last_good.copy({**config.environment, "NANOCLAW_HOME": str(config.home)}) is None:
+    if good_copy({**config.environment, "NANOCLAW_HOME": str(config.home)}) is None:
         return Finding(False, problem, "configuration")
     day = datetime.fromtimestamp(copy.stat().st_mtime).astimezone()
     text = (

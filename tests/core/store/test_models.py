@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from nanoclaw.start.model_facts import ModelFacts
+from nanoclaw.start.build import ModelFacts
 from nanoclaw.start.opening import open_store
 
 

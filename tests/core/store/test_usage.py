@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from nanoclaw.commands.showing import By, spent
 from nanoclaw.core.errors import ProviderRefused, StoreError
 from nanoclaw.core.messages import AssistantMessage, Origin, Usage, UserMessage
 from nanoclaw.core.plugin import Ended
@@ -13,7 +14,6 @@ from nanoclaw.core.store.db import Store, Transactions
 from nanoclaw.core.store.sessions import Call, Session, Sessions, TurnJournal, past_counts, record
 from nanoclaw.core.tool import tool
 from nanoclaw.providers.scripted import Hang, Say, ScriptedProvider
-from nanoclaw.start.model_facts import By, spent
 from nanoclaw.start.opening import open_store
 from nanoclaw.usage_totals import Total, totals
 from tests.core.store.test_sessions import accept, inbound
