@@ -11,8 +11,7 @@ from io import TextIOWrapper
 from pathlib import Path
 
 from nanoclaw.atomic_write import reason
-from nanoclaw.beneath.paths import PathRefused, open_for_reading
-from nanoclaw.beneath.reach import Reach
+from nanoclaw.beneath.paths import PathRefused, Reach, open_for_reading
 from nanoclaw.named_tuple import NamedTuple
 
 NAMES = ("SOUL.md", "IDENTITY.md", "AGENTS.md", "TOOLS.md", "USER.md", "BOOTSTRAP.md", "MEMORY.md")

@@ -381,7 +381,7 @@ def test_importing_any_module_does_no_work(tmp_path: Path) -> None:
 
 OPENERS: dict[str, tuple[str, ...]] = {
     "they are what the others open by: by descriptors, or the folder that they are given": (
-        *("beneath.paths", "atomic_write", "outputs.outputs", "plugins.memory.notes"),
+        *("beneath.paths", "atomic_write", "outputs", "plugins.memory.notes"),
         *("plugins.files.editing", "plugins.browse.files", "snapshots.places", "snapshots.listing"),
     ),
     "they guard what commands do, by descriptors and without following links": (

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from nanoclaw.beneath.reach import Reach
+from nanoclaw.beneath.paths import Reach
 from nanoclaw.bootstrap_files import cut, fair_shares, read
 from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.start.config import Config

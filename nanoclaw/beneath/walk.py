@@ -15,8 +15,7 @@ from collections.abc import Iterator, Sequence
 from io import BufferedReader
 from pathlib import Path
 
-from nanoclaw.beneath.paths import open_beneath, open_folder_beneath
-from nanoclaw.beneath.reach import identities, is_all_inside
+from nanoclaw.beneath.paths import identities, is_all_inside, open_beneath, open_folder_beneath
 from nanoclaw.named_tuple import NamedTuple
 
 SKIPPED = frozenset({".git", ".hg", ".svn", ".venv", "node_modules", "__pycache__"})

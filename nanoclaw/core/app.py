@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from nanoclaw.beneath.reach import Reach
+from nanoclaw.beneath.paths import Reach
 from nanoclaw.clock import pause
 from nanoclaw.core.calls import Toolbox
 from nanoclaw.core.chain import Chain
@@ -30,10 +30,10 @@ from nanoclaw.core.store.db import PANIC, Flags, Store, Transaction, Transaction
 from nanoclaw.core.store.inbox import Inbox
 from nanoclaw.core.store.sessions import Sessions, past_counts
 from nanoclaw.core.turn import TurnParts
-from nanoclaw.outputs.outputs import Outputs
+from nanoclaw.outputs import Outputs
 from nanoclaw.redaction import Redactor
 from nanoclaw.sqlite_salvage.copies import keep_copies, keep_daily_copy
-from nanoclaw.tokens.tokens import Calibration
+from nanoclaw.tokens import Calibration
 
 RESTART_SECONDS = 5.0  # pause before background work of a plugin that failed is restarted
 

@@ -30,7 +30,7 @@ from nanoclaw.core.store.db import Transaction
 from nanoclaw.core.tool import Shown, ToolContext, nobody
 from nanoclaw.core.turn import RunningTurn
 from nanoclaw.escapes import one_line, plain
-from nanoclaw.outputs.outputs import Outputs, shortened_diff
+from nanoclaw.outputs import Outputs, shortened_diff
 from nanoclaw.outside_text import block
 from nanoclaw.tool_schema import ArgumentsError, check, parse
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 from nanoclaw import bootstrap_files
-from nanoclaw.beneath.reach import Reach
+from nanoclaw.beneath.paths import Reach
 from nanoclaw.core import prompt_snapshot
 from nanoclaw.core.chain import Chain
 from nanoclaw.core.channel_registry import Channels

@@ -13,8 +13,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from nanoclaw.beneath.paths import PathError, PathRefused, resolve
-from nanoclaw.beneath.reach import Reach
+from nanoclaw.beneath.paths import PathError, PathRefused, Reach, resolve
 from nanoclaw.core.channel import MAIN, Channel, Hints, Place
 from nanoclaw.core.channel_registry import OFFLINE_SECONDS, Channels
 from nanoclaw.core.errors import ChannelError, ChannelUnavailable, StoreError, Undeliverable, Unreachable

@@ -14,7 +14,7 @@ from nanoclaw.core.messages import AssistantMessage, ModelRequest, Usage
 from nanoclaw.core.plugin import AskedModel, KnownModels, Profile, Turn
 from nanoclaw.core.provider import MESSAGE, Embedded, EmbeddingModel, Provider, estimate_message, estimate_request
 from nanoclaw.core.store.sessions import Call
-from nanoclaw.tokens.tokens import Calibration, estimate
+from nanoclaw.tokens import Calibration, estimate
 
 MOST_TOKENS = 1_000_000_000
 """Most tokens that one request can report, far beyond what any model takes."""

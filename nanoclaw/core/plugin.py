@@ -48,7 +48,7 @@ from nanoclaw.named_tuple import NamedTuple as NamedTuple
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
-    from nanoclaw.beneath import reach
+    from nanoclaw.beneath import paths
     from nanoclaw.core.channel import Channel, ChannelSpec
     from nanoclaw.core.errors import ContextTooLong, ProviderError
     from nanoclaw.core.events import Event, Reason
@@ -487,7 +487,7 @@ class Host(Protocol):
     workspace: Path
     program_home: Path  # nanoclaw's folder, with config.toml; the one of the plugin itself is `home`
     shipped: Path  # what comes with the program: skills, workspace_template
-    reach: reach.Reach  # the folders that tools may open
+    reach: paths.Reach  # the folders that tools may open
     environment: Mapping[str, str]  # of the process, with the keys of secrets.env
     redact: Redactor  # hides keys in a text; one that comes while running is added: redact.add(key)
     log: Log

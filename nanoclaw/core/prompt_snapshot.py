@@ -14,14 +14,14 @@ from functools import cached_property
 from operator import attrgetter
 from typing import Any
 
-from nanoclaw.beneath.reach import Reach
+from nanoclaw.beneath.paths import Reach
 from nanoclaw.bootstrap_files import BootstrapFile, sha256_of
 from nanoclaw.core.channel import Hints
 from nanoclaw.core.messages import SEPARATOR, Message, Mode, NoteRef, Section, SystemPrompt, ToolExample, ToolSpec
 from nanoclaw.core.provider import tools_text
 from nanoclaw.named_tuple import NamedTuple
 from nanoclaw.runtime_metadata import framed
-from nanoclaw.tokens.tokens import estimate
+from nanoclaw.tokens import estimate
 
 IDS = ("identity", "soul", "instructions", "capabilities")
 """The order of the core's own sections, which plugins may add to; those of plugins follow."""

@@ -24,7 +24,7 @@ from nanoclaw.core.messages import (
     UserMessage,
 )
 from nanoclaw.named_tuple import NamedTuple
-from nanoclaw.tokens.tokens import estimate, image_tokens, weight
+from nanoclaw.tokens import estimate, image_tokens, weight
 
 OnEvent = Callable[[Event], None]
 

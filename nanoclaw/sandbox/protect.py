@@ -16,8 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from nanoclaw.beneath.paths import open_beneath
-from nanoclaw.beneath.reach import is_all_inside
+from nanoclaw.beneath.paths import is_all_inside, open_beneath
 from nanoclaw.kept_files import MAY_GO, NAMES, OWN, is_named, who_runs
 from nanoclaw.sandbox.git_config import harmless
 

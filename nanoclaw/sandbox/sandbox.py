@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from nanoclaw import scratch_folders
-from nanoclaw.beneath.reach import has_name_in
+from nanoclaw.beneath.paths import has_name_in
 from nanoclaw.kept_files import MAY_GO
 from nanoclaw.sandbox import landlock, seatbelt, seccomp, view
 from nanoclaw.sandbox.launch import Task

@@ -9,7 +9,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
-from nanoclaw.beneath.reach import Reach
+from nanoclaw.beneath.paths import Reach
 from nanoclaw.clock import Clock, clock
 from nanoclaw.core.errors import ConfigError, NanoclawError
 from nanoclaw.core.plugin import ABOVE_0

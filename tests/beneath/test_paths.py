@@ -17,6 +17,7 @@ from nanoclaw.beneath.paths import (
     PathError,
     PathMissing,
     PathRefused,
+    Reach,
     open_again,
     open_beneath,
     open_folder,
@@ -27,7 +28,6 @@ from nanoclaw.beneath.paths import (
     place_to_search,
     resolve,
 )
-from nanoclaw.beneath.reach import Reach
 from nanoclaw.beneath.walk import SearchBounds, search, walk
 from tests.examples import examples
 

@@ -9,7 +9,7 @@ from nanoclaw.core.messages import Address, Inbound, UserMessage
 from nanoclaw.core.plugin import BACKGROUND, PERSON, Plugin, Profile, Section, Tx
 from nanoclaw.core.prompt_snapshot import EMPTY, channel_line
 from nanoclaw.providers.scripted import ScriptedProvider
-from nanoclaw.tokens.tokens import estimate
+from nanoclaw.tokens import estimate
 from tests.core.builders import builder_for
 from tests.program import MAIN, FakeChannel, bare
 

@@ -10,7 +10,7 @@ from random import Random
 
 import pytest
 
-from nanoclaw.beneath.reach import Reach
+from nanoclaw.beneath.paths import Reach
 from nanoclaw.core.channel import MAIN, Hints
 from nanoclaw.core.channel_registry import OFFLINE_SECONDS, Channels
 from nanoclaw.core.delivery import BEHIND, IN_A_ROW, RETRY_SECONDS, SENDERS, Delivery, Outbox, counts

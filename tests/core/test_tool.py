@@ -13,7 +13,7 @@ from nanoclaw.core.errors import ToolError
 from nanoclaw.core.messages import CheckedCall, Image, ToolCall, ToolResult
 from nanoclaw.core.plugin import Plugin, Tool, ToolOutput, Turn
 from nanoclaw.core.tool import ToolContext, tool
-from nanoclaw.outputs.outputs import Outputs
+from nanoclaw.outputs import Outputs
 from nanoclaw.providers.scripted import ScriptedProvider
 from nanoclaw.providers.scripted import call as step
 from tests.program import MAIN, NOON, bare, results, tools_plugin

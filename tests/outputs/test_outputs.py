@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from nanoclaw import outputs
 from nanoclaw.core.tool import tool
-from nanoclaw.outputs import outputs
-from nanoclaw.outputs.outputs import HEAD, LARGE, TAIL, Outputs
+from nanoclaw.outputs import HEAD, LARGE, TAIL, Outputs
 from nanoclaw.providers.scripted import ScriptedProvider, call
 from tests.plugins.shell.test_outputs import path_in
 from tests.program import bare, results

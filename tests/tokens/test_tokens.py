@@ -22,7 +22,7 @@ from nanoclaw.core.messages import (
 from nanoclaw.core.model_call import counted
 from nanoclaw.core.provider import chat_messages, estimate_request
 from nanoclaw.providers.scripted import Say, ScriptedProvider
-from nanoclaw.tokens.tokens import Calibration, estimate, image_tokens
+from nanoclaw.tokens import Calibration, estimate, image_tokens
 from tests.examples import examples
 from tests.program import NOON, bare
 

@@ -9,8 +9,7 @@ import shutil
 import unicodedata
 from pathlib import Path
 
-from nanoclaw.beneath.paths import open_for_reading, open_named, open_parent_named
-from nanoclaw.beneath.reach import Reach
+from nanoclaw.beneath.paths import Reach, open_for_reading, open_named, open_parent_named
 
 FOLDER = "downloads"
 UPLOAD_BYTES = 45_000_000

@@ -386,7 +386,7 @@ class Browse(Plugin):
             head = f"{head} (the server answered {seen.status})"
         note = seen.note
         if seen.all:
-            from nanoclaw.outputs.outputs import Outputs
+            from nanoclaw.outputs import Outputs
 
             kept = await asyncio.to_thread(Outputs(self._host.workspace).keep, "browse", seen.all)
             note = f"{note} All of it is in {kept}.".strip() if kept else note

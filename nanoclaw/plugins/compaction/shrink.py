@@ -34,7 +34,7 @@ from nanoclaw.plugins.compaction.summary import (
     with_what_was_lost,
 )
 from nanoclaw.runtime_metadata import escape
-from nanoclaw.tokens.tokens import estimate
+from nanoclaw.tokens import estimate
 
 SUMMARY_TOKENS = 4_000
 """Most tokens of a summary."""

@@ -33,7 +33,7 @@ from nanoclaw.core.provider import estimate_request
 from nanoclaw.core.tool import ShowProgress, ToolContext, unseen
 from nanoclaw.dollars import dollars
 from nanoclaw.escapes import one_line
-from nanoclaw.outputs.outputs import Outputs
+from nanoclaw.outputs import Outputs
 from nanoclaw.plugins.delegate.plugin import CHANNEL, HELPER, REPORT
 from nanoclaw.silence_token import spoken
 

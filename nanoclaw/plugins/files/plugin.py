@@ -15,6 +15,7 @@ from nanoclaw.atomic_write import NotSaved, append_in, replace_in
 from nanoclaw.beneath.paths import (
     PathError,
     PathRefused,
+    Reach,
     name_beneath,
     open_folder,
     open_for_reading,
@@ -22,7 +23,6 @@ from nanoclaw.beneath.paths import (
     place_to_search,
     resolve,
 )
-from nanoclaw.beneath.reach import Reach
 from nanoclaw.core.errors import Refused, ToolError
 from nanoclaw.core.messages import CheckedCall, Effect, ToolExample
 from nanoclaw.core.plugin import Ask, Host, Plugin, Scope, Tool, ToolOutput, Turn, Verdict

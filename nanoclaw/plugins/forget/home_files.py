@@ -12,7 +12,7 @@ from nanoclaw.atomic_write import replace_in, write_atomically
 from nanoclaw.beneath.paths import open_again, open_parent_named
 from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.core.plugin import Host
-from nanoclaw.outputs.outputs import FOLDER
+from nanoclaw.outputs import FOLDER
 from nanoclaw.plugins.forget.words import Words
 
 LARGEST_SEARCHED_BYTES = 100_000_000

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
 from weakref import WeakKeyDictionary
 
-from nanoclaw.beneath.reach import Reach
+from nanoclaw.beneath.paths import Reach
 from nanoclaw.core.errors import NanoclawError, Refused, ToolError
 from nanoclaw.core.events import Notice
 from nanoclaw.core.messages import Address, Inbound

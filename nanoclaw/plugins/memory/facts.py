@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from nanoclaw import bootstrap_files
 from nanoclaw.atomic_write import write_atomically
-from nanoclaw.beneath.reach import Reach
+from nanoclaw.beneath.paths import Reach
 from nanoclaw.bootstrap_files import sha256_of
 from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.named_tuple import NamedTuple

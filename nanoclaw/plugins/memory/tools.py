@@ -1,4 +1,4 @@
-"""What is noted and found, in words: for the tools and for the commands."""
+"""Notes things down for the tools and commands, and puts into words what is noted and found."""
 
 from __future__ import annotations
 

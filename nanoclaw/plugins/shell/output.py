@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from nanoclaw.escapes import plain, visible
-from nanoclaw.outputs.outputs import Outputs, hint
+from nanoclaw.outputs import Outputs, hint
 
 if TYPE_CHECKING:
     from nanoclaw.core.tool import ShowProgress

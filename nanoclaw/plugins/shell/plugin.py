@@ -100,7 +100,7 @@ class Shell(Plugin):
             raise ToolError("the command is empty. Nothing was run.")
         if background:
             return ToolOutput(await self._processes.start(context, command, self.public, is_beyond=bool(beyond)))
-        from nanoclaw.outputs.outputs import Outputs
+        from nanoclaw.outputs import Outputs
         from nanoclaw.plugins.shell.output import LastLines, cut, outcome_in_words
         from nanoclaw.spawn import Process
 

@@ -19,7 +19,7 @@ from nanoclaw.core.errors import NanoclawError, ToolError
 from nanoclaw.core.messages import Address, Inbound, Outbound, UserMessage
 from nanoclaw.core.plugin import Host, Turn, Tx
 from nanoclaw.core.tool import ToolContext
-from nanoclaw.outputs.outputs import Outputs
+from nanoclaw.outputs import Outputs
 from nanoclaw.plugins.shell.output import GrowingOutput, end_in_words, shortened
 from nanoclaw.plugins.shell.plugin import bounds
 from nanoclaw.spawn import Process

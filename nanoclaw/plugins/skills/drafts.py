@@ -13,7 +13,7 @@ from nanoclaw.exact_text import exactly
 from nanoclaw.packages.reading import Package
 from nanoclaw.plugins.skills import described
 from nanoclaw.plugins.skills.package import read_folder
-from nanoclaw.plugins.skills.pins import Pins, SkillDraft
+from nanoclaw.plugins.skills.plugin import Pins, SkillDraft
 from nanoclaw.plugins.skills.skills import Skill, few
 
 HOURS = 4.0

@@ -13,8 +13,7 @@ from nanoclaw.packages.reading import Package
 from nanoclaw.plugins.skills import described
 from nanoclaw.plugins.skills.drafts import Drafts, in_chat
 from nanoclaw.plugins.skills.package import read_folder
-from nanoclaw.plugins.skills.pins import SHIPPED
-from nanoclaw.plugins.skills.plugin import FoundSkills
+from nanoclaw.plugins.skills.plugin import SHIPPED, FoundSkills
 from nanoclaw.plugins.skills.skills import Skill, few, find, shown
 
 USAGE = "/skills lists them; /skills show NAME, /skills trust NAME…, /skills remove NAME."

@@ -12,7 +12,7 @@ from nanoclaw.core.messages import CALL_TOOL, ToolSpec, UserMessage
 from nanoclaw.core.plugin import Host, Mode, NamedTuple, Plugin, Profile, Tool
 from nanoclaw.core.provider import tools_text
 from nanoclaw.core.tool import ToolContext, tool
-from nanoclaw.tokens.tokens import estimate
+from nanoclaw.tokens import estimate
 
 SEARCH = "tool_search"
 

@@ -18,7 +18,7 @@ from nanoclaw.core.plugin import Host, ToolOutput
 from nanoclaw.core.tool import ToolContext
 from nanoclaw.net.page import BadStatus, FetchedPage, fetch
 from nanoclaw.net.public import NetError, NotPublic, NotReached, WebHost, host_of, shown
-from nanoclaw.outputs.outputs import Outputs, hint
+from nanoclaw.outputs import Outputs, hint
 from nanoclaw.plugins.web.contents import MOST_BYTES, PageContents, UnreadablePage, contents
 from nanoclaw.tokenizer import tokens
 

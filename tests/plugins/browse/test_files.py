@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from nanoclaw.beneath.paths import PathError
-from nanoclaw.beneath.reach import Reach
+from nanoclaw.beneath.paths import PathError, Reach
 from nanoclaw.plugins.browse.files import UPLOAD_BYTES, file_to_upload, place, safe_name
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from nanoclaw.core.plugin import Plugin
-from nanoclaw.outputs.outputs import FOLDER
+from nanoclaw.outputs import FOLDER
 from nanoclaw.plugins.forget import home_files
 from nanoclaw.plugins.forget.words import words_of
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from nanoclaw.beneath.reach import Reach
+from nanoclaw.beneath.paths import Reach
 from nanoclaw.core.errors import ToolError
 from nanoclaw.core.events import Notice, TextDelta, TurnEnded
 from nanoclaw.core.messages import AssistantMessage

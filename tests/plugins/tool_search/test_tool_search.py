@@ -15,7 +15,7 @@ from nanoclaw.core.messages import Address, CheckedCall, Inbound, ModelRequest, 
 from nanoclaw.core.plugin import BACKGROUND, Ask, Plugin, Tool, Turn
 from nanoclaw.core.provider import chat_tools
 from nanoclaw.providers.scripted import Say, ScriptedProvider, call
-from nanoclaw.tokens.tokens import estimate
+from nanoclaw.tokens import estimate
 from tests.examples import examples
 from tests.plugins.skills.trusted import trust_all
 from tests.plugins.tool_search.many_tools import echo, many, names, server, spec, wire
