@@ -71,14 +71,20 @@ class FactsFile:
         shown = bootstrap_files.fit({NAME: whole._replace(text=text)}, self._limit, self._limit)[NAME]
         if shown.problem:
             return Facts(shown.text, f"{shown.problem} {whole.sha256} {len(shown.text)}", shown.problem)
-        state = self._kept()
+        if self._state is None:
+            with suppress(OSError, ValueError, TypeError, RecursionError):
+                self._state = _State(**json.loads(self._state_file.read_text()))
+        state = self._state
         added = self._added(text, state) if state else None
         if state is None or added is None:
             now = _State(sha256_of(text), len(text), sha256_of(text), len(text))
         else:
             now = state._replace(last=sha256_of(text), last_characters=len(text))
         if now != state:
-            self._keep(now)
+            self._state = now
+            if state or now.last_characters:  # there is something that a line could be added to
+                with suppress(OSError):  # the next start may then begin another version: a miss of the provider's cache
+                    write_atomically(self._state_file, json.dumps(now._asdict()), 0o600)
         return Facts(text, now.version, "", self._found(added) if added else ())
 
     def _added(self, text: str, state: _State) -> list[str] | None:
@@ -103,19 +109,6 @@ class FactsFile:
         numbers = {without_also(line).rstrip(): number for number, line in enumerate(every, 1)}
         places = [(numbers.get(line.rstrip(), 1), line[2:].strip()) for line in lines]
         return tuple(Hit(NAME, at, at, None, 0.0, text) for at, text in places)
-
-    def _kept(self) -> _State | None:
-        if self._state is None:
-            with suppress(OSError, ValueError, TypeError, RecursionError):
-                self._state = _State(**json.loads(self._state_file.read_text()))
-        return self._state
-
-    def _keep(self, state: _State) -> None:
-        is_first, self._state = self._state is None, state
-        if is_first and not state.last_characters:  # there is nothing yet that a line could be added to
-            return
-        with suppress(OSError):  # the next start may then begin another version: a miss of the provider's cache
-            write_atomically(self._state_file, json.dumps(state._asdict()), 0o600)
 
 
 def is_struck(line: str) -> bool:

@@ -43,7 +43,7 @@ class Chunk(NamedTuple):
     file: str
     row: int
     entries: tuple[NoteEntry, ...]
-    terms: str  # of all its entries, each between blanks
+    terms: frozenset[str]  # of all its entries
 
 
 class Index:
@@ -234,7 +234,7 @@ class Index:
             sql = "SELECT name, row, data FROM chunks, files WHERE chunks.id = ? AND files.id = ?"
             file, row, data = self.connection().execute(sql, (id, id >> FILE_BITS)).fetchone()
             entries = loaded(data)
-            terms = f" {' '.join([f'{entry.terms} {entry.heading}' for entry in entries])} "
+            terms = frozenset(" ".join([f"{entry.terms} {entry.heading}" for entry in entries]).split())
             if len(self._cache) >= CACHED_CHUNKS:
                 self._cache.clear()
             self._cache[id] = Chunk(file, row, entries, terms)

@@ -258,9 +258,8 @@ class Memory(Plugin):
     def sections(self, query: str, profile: Profile) -> Iterable[Section]:
         is_told = _is_open(profile) and profile.mode != "guest"
         rules = Section("identity", "What you remember", RULES if is_told else "")
-        return [rules, self._section(query)] if profile.mode == "full" and is_told else [rules]
-
-    def _section(self, query: str) -> Section:
+        if profile.mode != "full" or not is_told:
+            return [rules]
         facts = self._facts.read()
         found = self._recalled(query) if query and not self._opinion else []  # a vector takes a while: before_turn
         notes = [note for note in found if not self._sources(note)]  # others' text is told beside the message
@@ -271,7 +270,8 @@ class Memory(Plugin):
         text = "\n\n".join(["# Memory", *parts]) if parts else ""
         source = "MEMORY.md, notes" if notes else "MEMORY.md"
         diagnostics = (f"{facts.problem} MEMORY.md",) if facts.problem else ()
-        return Section("memory", "Memory", text, False, source, facts.version, diagnostics, tuple(map(_ref, notes)))
+        memory = Section("memory", "Memory", text, False, source, facts.version, diagnostics, tuple(map(_ref, notes)))
+        return [rules, memory]
 
     async def before_turn(self, draft: Draft, turn: Turn) -> Draft | None:
         """Tell the model notes that this message brings up, and facts that were added by hand, each once a context."""
@@ -287,7 +287,7 @@ class Memory(Plugin):
 
         facts = [fact for fact in self._facts.read().added if not is_told(one_line(fact.text))]
         query, opinion = draft.message.text, self._opinion
-        vector = await opinion.vector_of(query) if opinion and self._has_notes() else None
+        vector = await opinion.vector_of(query) if opinion else None
         # what the context begins with was recalled for this message, and counts
         known = None if not turn.history and not self._opinion else is_news
         recalled = self._recalled(draft.message.text, turn.history, known, vector)
@@ -319,7 +319,8 @@ class Memory(Plugin):
         vector: Sequence[float] | None = None,
     ) -> list[Hit]:
         """Notes that a message brings up and that were not told yet."""
-        if not (self._is_shown and (self._origins.has_others or self._has_notes())):  # own facts are known
+        has_notes = self._origins.has_others or any(self._host.workspace.glob("memory/*"))
+        if not (self._is_shown and has_notes):  # own facts are known
             return []
 
         def is_known(hit: Hit) -> bool:  # those facts are in the prompt as a whole
@@ -328,9 +329,6 @@ class Memory(Plugin):
 
         talk = _recent_talk(history)
         return self._search.recall(query, talk, self._host.now(), NOTES_CHARACTERS, NOTES, is_known, vector)
-
-    def _has_notes(self) -> bool:
-        return any(self._host.workspace.glob("memory/*"))
 
     # --- what happens ------------------------------------------------------------------------------------------------
 

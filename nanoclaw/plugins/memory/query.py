@@ -13,12 +13,11 @@ from nanoclaw.plugins.memory.chunks import day_term
 from nanoclaw.plugins.memory.index import Index
 from nanoclaw.plugins.memory.wording import FRAME, RARE, RECALLS, Says, Wording, asks
 from nanoclaw.time_words.days import DateRange, find_dates
-from nanoclaw.tokenizer import STOP_CHARACTERS, STOP_WORDS, fold, is_cjk, stem, tokens, words
+from nanoclaw.tokenizer import STOP_WORDS, fold, is_cjk, stem, tokens, words
 
 LONGEST_QUERY = 4_000
 MOST_TERMS = 64  # the rarest terms of a long query say what it is about
 _FRAME_WEIGHT, _REPAIRED, _TALK, _CHARACTER = 0.3, 0.8, 0.5, 0.5  # of a term's weight
-_CJK_PAIR = 0.25  # most pairs of characters are no words, so an unknown one means little, with a particle nothing
 _ROOTS, _ENDING = (0.6, 0.5), 3  # shares of a word that may be its root, letters that another form has more
 _MOST_FORMS = 8
 _WEEK, _LONGEST_RANGE = 7, 100  # days of a season; notes that name a day of a longer one are not looked for
@@ -121,7 +120,7 @@ def analyze(index: Index, text: str, talk: Sequence[str], today: date, *, is_sea
         frequencies,
         days,
         _terms_of(index, days),
-        sum(weight * (idf[term] if term in idf else unknown * _cjk_share(term)) for term, weight in own.items()),
+        sum(weight * idf.get(term, unknown) for term, weight in own.items()),
         bool(_ASKS_WHEN.search(rest)),
         bool(_FIRST_PERSON.search(rest)),
         frozenset(term for term, weight in own.items() if is_asked and weight > _FRAME_WEIGHT and len(term) > 1),
@@ -251,12 +250,6 @@ def _compounds(index: Index, word: str) -> list[str]:
     cuts = range(_SHORTEST_PART - 1, len(word) - _SHORTEST_PART + 2)
     parts = index.frequencies({part for at in cuts for part in (word[:at], word[at:])})
     return [*parts, *index.containing(word[: math.ceil(_STEM * len(word))], _MOST_FORMS)]
-
-
-def _cjk_share(term: str) -> float:
-    if not is_cjk(term):
-        return 1.0
-    return _CJK_PAIR if STOP_CHARACTERS.isdisjoint(term) else 0.0
 
 
 _TELLS = 2.0  # how much a word of a message says that is more than small talk

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from nanoclaw.plugins.memory.chunks import NoteEntry
 from nanoclaw.plugins.memory.enough import WEAK_MATCHES, is_enough, is_of_the_day, named_of, own_terms, weak
-from nanoclaw.plugins.memory.index import Chunk, Index
+from nanoclaw.plugins.memory.index import Index
 from nanoclaw.plugins.memory.notes import Hit
 from nanoclaw.plugins.memory.packing import NEAR, Match, Room, packed
 from nanoclaw.plugins.memory.query import Query, analyze
@@ -31,7 +31,7 @@ def search(index: Index, query: str, limit: int, now: datetime, vector: Vector =
     """The best entries first, one a hit. Raises nothing: an unreadable note is passed over."""
     if limit <= 0:
         return []
-    matches, values = _ranked(index, partial(_rank, index, query, (), now, _FEWEST_CHUNKS, 0, False, vector))
+    matches, values = _ranked(index, partial(_rank, index, query, (), now, _FEWEST_CHUNKS, False, vector))
     found = [
         each
         for each in matches
@@ -60,7 +60,7 @@ def recall(
     known are passed over, they cost nothing.
     """
     chunks = max(_FEWEST_CHUNKS, budget // longest)
-    matches, values = _ranked(index, partial(_rank, index, query, talk, now, chunks, longest, True, vector))
+    matches, values = _ranked(index, partial(_rank, index, query, talk, now, chunks, True, vector))
     return packed(index, matches, values, Room(budget, longest, most), True, is_known)
 
 
@@ -69,13 +69,11 @@ _REACH = 3  # entries above and below that lend an entry their terms
 _ABOVE, _BELOW = 400, 180  # characters over which that fades: what was said before explains more than what comes after
 _QUESTION, _FULL_QUESTION = 0.75, 15  # an entry that only asks; one of so many words says something besides
 _FEW_WORDS, _SHORT = 11, 0.7  # an entry of fewer words says less, down to this share
-_LONG, _CROWDING = 300, 0.25  # one of more characters counts less, by this power of how many times as long it is
 _CHUNK = 0.15  # share of the top score for all entries of a chunk that has many of the terms
 _WHEN, _SPEAKER, _PERSON, _DATE = 0.15, 0.15, 0.3, 1.3  # shares of the top score, see _bonus
 _RELATED = 0.25  # share of the top score for the entry with most of the terms that the best entries have
 _TEACHING, _LEARNED, _LEARNING = 20, 30, 60  # entries whose terms they are, so many terms, entries that get a share
 _SMOOTHED = 5  # terms more that an entry counts as having, or the shortest would have all
-_SEARCHED = 12  # terms that are faster searched for in a chunk's text than looked up in its set
 _FEWEST_CHUNKS = 12  # that are scored, however small the budget
 _MOST_POSTINGS = 3_000  # entries that have a term, the rarest terms first: bounds the time in a large memory
 _ALL: Set[int] = frozenset()  # in place of pairs of entries: every entry
@@ -104,7 +102,6 @@ def _rank(
     talk: Sequence[str],
     now: datetime,
     chunks: int,
-    longest: int,
     careful: bool,
     vector: Vector,
 ) -> _Ranked:
@@ -115,7 +112,7 @@ def _rank(
     near = index.vectors.near(vector) if vector and index.vectors and not query.is_empty else None
     if not query.values and not query.days and not near:
         return [], {}
-    matches, top = _scored(index, query, _candidates(index, query, chunks, near), longest, near)
+    matches, top = _scored(index, query, _candidates(index, query, chunks, near), near)
     nearest = _nearest(query, matches, careful)
     if careful and not is_enough(index, query, matches, top):
         weaks = nlargest(WEAK_MATCHES, weak(query, matches), key=lambda each: each.score)
@@ -191,18 +188,20 @@ def bm25(entry: NoteEntry, values: Mapping[str, float], average_length: float) -
 
 
 def _scored(
-    index: Index, query: Query, candidates: Mapping[int, Set[int]], longest: int, near: Nearness | None
+    index: Index, query: Query, candidates: Mapping[int, Set[int]], near: Nearness | None
 ) -> tuple[list[Match], float]:
     """The entries with their scores, and the best score of terms alone."""
     found, owns, most = list[Match](), list[float](), 0.0
     chunks = {id: index.chunk(id) for id in candidates}
-    shares = _chunk_shares(query, chunks)
+    shares = {id: sum(value for term, value in query.values.items() if term in one.terms) for id, one in chunks.items()}
+    most_shared = max(shares.values(), default=0.0) or 1.0
     for id, pairs in candidates.items():
         entries = chunks[id].entries
         scores = _entry_scores(entries, _around(len(entries), pairs), query.values, index.average_length)
         for at, (score, own, is_talk) in scores.items():
-            worth, is_dated = score * _worth(entries[at], longest), is_of_the_day(query, entries[at])
-            found.append(Match(entries[at], chunks[id], worth, shares[id], is_talk or is_dated, is_dated))
+            worth, is_dated = score * _worth(entries[at]), is_of_the_day(query, entries[at])
+            share = shares[id] / most_shared
+            found.append(Match(entries[at], chunks[id], worth, share, is_talk or is_dated, is_dated))
             owns.append(own)
             most = max(most, score)
     best = max(owns, default=0.0)
@@ -274,25 +273,10 @@ def _near(entries: Sequence[NoteEntry], at: int) -> Iterator[tuple[int, float]]:
             other += step
 
 
-def _worth(entry: NoteEntry, longest: int) -> float:
-    """Less for an entry that says little, that only asks, or that takes the room of others."""
+def _worth(entry: NoteEntry) -> float:
+    """Less for an entry that says little, or only asks."""
     share = min(1.0, _SHORT + (1 - _SHORT) * entry.length / _FEW_WORDS)
-    shown = min(entry.characters, longest or entry.characters)
-    share /= math.pow(max(1.0, shown / _LONG), _CROWDING)
     return share * _QUESTION if entry.is_question and entry.length < _FULL_QUESTION else share
-
-
-def _chunk_shares(query: Query, chunks: Mapping[int, Chunk]) -> dict[int, float]:
-    """Share of the query that each chunk has anywhere, from 0 to 1."""
-    shares = dict[int, float]()
-    for id, chunk in chunks.items():
-        if len(query.values) > _SEARCHED:
-            said = frozenset(chunk.terms.split())
-            shares[id] = sum(value for term, value in query.values.items() if term in said)
-        else:
-            shares[id] = sum(value for term, value in query.values.items() if f" {term} " in chunk.terms)
-    top = max(shares.values(), default=0.0) or 1.0
-    return {id: share / top for id, share in shares.items()}
 
 
 def _bonus(query: Query, entry: NoteEntry, matches: bool) -> float:
