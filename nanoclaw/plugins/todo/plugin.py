@@ -9,23 +9,10 @@ from typing import Annotated, Literal
 from nanoclaw.core.errors import ToolError
 from nanoclaw.core.events import StatusLines
 from nanoclaw.core.messages import Address, Limits, ModelRequest
-from nanoclaw.core.plugin import (
-    Command,
-    Draft,
-    Ended,
-    Hears,
-    Host,
-    NamedTuple,
-    Plugin,
-    Reply,
-    Said,
-    Tool,
-    ToolOutput,
-    Turn,
-    Tx,
-)
+from nanoclaw.core.plugin import Command, Draft, Ended, Hears, Host, Plugin, Reply, Said, Tool, ToolOutput, Turn, Tx
 from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.escapes import one_line, plain
+from nanoclaw.named_tuple import NamedTuple
 
 MOST, LONGEST = 30, 200
 """Steps of a list, and characters of each."""
