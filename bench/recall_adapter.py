@@ -40,7 +40,7 @@ def ranked(workspace: str, query: str, history: Sequence[Mapping[str, str]], now
             index.go_on()
     talk = [message["content"] for message in history]
     index, at = _indexes[workspace], datetime.fromisoformat(now)
-    matches, values = _rank(index, query, talk, at, max(12, budget // 60), False, None)
+    matches, values = _rank(index, query, talk, at, False, None, max(12, budget // 60))
     texts, groups, seen, left = _Texts(index), dict[str, list[tuple[Match, str]]](), set[str](), budget
     for each in matches:  # entries of one file share a hit, and pay for its name and a line end
         file = each.chunk.file

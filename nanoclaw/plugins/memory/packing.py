@@ -20,7 +20,6 @@ class Match:
     entry: NoteEntry
     chunk: Chunk
     score: float
-    share: float  # of the query's terms that its chunk has
     is_close: bool  # to the point by itself, by its day, or as a part of the talk about it
     is_dated: bool  # of a day that the query names
     near: float = 0.0  # by its vector, see NEAR
@@ -84,7 +83,7 @@ def _succeed(index: Index, texts: _Texts, one: _Shown, shown: list[_Shown], is_k
     (old, text), others = one, [each for each, _ in shown[:_ENDABLE]]
     for id in [id for term in moves(text) for id in index.postings(term, _MOVES)]:
         chunk = index.chunk(id >> 8)
-        moved = Match(chunk.entries[id & 255], chunk, old.score, old.share, True, False)
+        moved = Match(chunk.entries[id & 255], chunk, old.score, True, False)
         others += [moved] if all(each.rows != moved.rows or each.chunk.file != chunk.file for each in others) else []
     for last in sorted(others, key=lambda each: -each.entry.day):
         if last.entry.day > old.entry.day and contradict(CLOCK.sub("", text), CLOCK.sub("", said := texts.of(last))):

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-import sqlite3
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from datetime import datetime, timedelta
-from functools import partial
 from heapq import nlargest
 from typing import TYPE_CHECKING
 
@@ -31,7 +29,7 @@ def search(index: Index, query: str, limit: int, now: datetime, vector: Vector =
     """The best entries first, one a hit. Raises nothing: an unreadable note is passed over."""
     if limit <= 0:
         return []
-    matches, values = _ranked(index, partial(_rank, index, query, (), now, _FEWEST_CHUNKS, False, vector))
+    matches, values = _rank(index, query, (), now, False, vector)
     found = [
         each
         for each in matches
@@ -59,8 +57,7 @@ def recall(
     is cut to the `longest` characters around what matches. With `most` there are no more hits than that. Hits that are
     known are passed over, they cost nothing.
     """
-    chunks = max(_FEWEST_CHUNKS, budget // longest)
-    matches, values = _ranked(index, partial(_rank, index, query, talk, now, chunks, True, vector))
+    matches, values = _rank(index, query, talk, now, True, vector)
     return packed(index, matches, values, Room(budget, longest, most), True, is_known)
 
 
@@ -74,7 +71,7 @@ _WHEN, _SPEAKER, _PERSON, _DATE = 0.15, 0.15, 0.3, 1.3  # shares of the top scor
 _RELATED = 0.25  # share of the top score for the entry with most of the terms that the best entries have
 _TEACHING, _LEARNED, _LEARNING = 20, 30, 60  # entries whose terms they are, so many terms, entries that get a share
 _SMOOTHED = 5  # terms more that an entry counts as having, or the shortest would have all
-_FEWEST_CHUNKS = 12  # that are scored, however small the budget
+_CHUNKS = 12  # that are scored
 _MOST_POSTINGS = 3_000  # entries that have a term, the rarest terms first: bounds the time in a large memory
 _ALL: Set[int] = frozenset()  # in place of pairs of entries: every entry
 _NAMED = 0.9  # of what a note of the day gets, for one that names it
@@ -84,27 +81,15 @@ _NEAREST, _NEXT = 2, 1.01  # lines that the vectors put right after the best by 
 _NEAR_CLOSE, _NEAR_ANY = 4.2, 7.0  # least, for any question and what one tells of oneself; for any other message
 
 
-_Ranked = tuple[list[Match], Mapping[str, object]]
-
-
-def _ranked(index: Index, rank: Callable[[], _Ranked]) -> _Ranked:
-    with index.lock:
-        try:
-            return rank()
-        except (sqlite3.Error, ValueError, TypeError, EOFError):  # a damaged index: away with it, once
-            index.discard()
-            return rank()
-
-
 def _rank(
     index: Index,
     text: str,
     talk: Sequence[str],
     now: datetime,
-    chunks: int,
     careful: bool,
     vector: Vector,
-) -> _Ranked:
+    chunks: int = _CHUNKS,
+) -> tuple[list[Match], Mapping[str, object]]:
     index.refresh()
     if not index.entries:
         return [], {}
@@ -191,7 +176,7 @@ def _scored(
     index: Index, query: Query, candidates: Mapping[int, Set[int]], near: Nearness | None
 ) -> tuple[list[Match], float]:
     """The entries with their scores, and the best score of terms alone."""
-    found, owns, most = list[Match](), list[float](), 0.0
+    found, owns, most = list[Match](), list[tuple[float, float]](), 0.0
     chunks = {id: index.chunk(id) for id in candidates}
     shares = {id: sum(value for term, value in query.values.items() if term in one.terms) for id, one in chunks.items()}
     most_shared = max(shares.values(), default=0.0) or 1.0
@@ -200,15 +185,14 @@ def _scored(
         scores = _entry_scores(entries, _around(len(entries), pairs), query.values, index.average_length)
         for at, (score, own, is_talk) in scores.items():
             worth, is_dated = score * _worth(entries[at]), is_of_the_day(query, entries[at])
-            share = shares[id] / most_shared
-            found.append(Match(entries[at], chunks[id], worth, share, is_talk or is_dated, is_dated))
-            owns.append(own)
+            found.append(Match(entries[at], chunks[id], worth, is_talk or is_dated, is_dated))
+            owns.append((own, shares[id] / most_shared))
             most = max(most, score)
-    best = max(owns, default=0.0)
+    best, _ = max(owns, default=(0.0, 0.0))
     top = max((each.score for each in found), default=0.0)
-    for each, own in zip(found, owns, strict=True):
+    for each, (own, share) in zip(found, owns, strict=True):
         each.is_close |= 0 < own >= _FAIR * best
-        share = _CHUNK * each.share if each.score else 0.0
+        share = _CHUNK * share if each.score else 0.0
         each.score += (top or 1.0) * (_bonus(query, each.entry, each.score > 0) + share)
     if near:
         near.compare(each.entry for each in nlargest(_COMPARED, found, key=lambda each: each.score))

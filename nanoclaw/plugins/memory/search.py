@@ -123,7 +123,11 @@ class NoteSearch:
         index = self._index()
         try:
             with index.lock:
-                hits = ask(index)
+                try:
+                    hits = ask(index)
+                except (sqlite3.Error, ValueError, TypeError, EOFError):  # a damaged index: away with it, once
+                    index.discard()
+                    hits = ask(index)
                 self.remark = _unread_remark(index)
         except sqlite3.Error as error:
             self.remark = f"notes cannot be searched: {error}"
