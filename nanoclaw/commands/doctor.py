@@ -15,6 +15,7 @@ from nanoclaw.channels import table as channels
 from nanoclaw.commands.arguments import Options
 from nanoclaw.commands.health import files, model, opened, settings, store
 from nanoclaw.commands.home import running
+from nanoclaw.commands.inspecting import app_over_copy
 from nanoclaw.core.channel import ChannelTable
 from nanoclaw.core.errors import ChannelError, ConfigError, NanoclawError, StoreError
 from nanoclaw.core.plugin import Finding
@@ -25,24 +26,12 @@ if TYPE_CHECKING:
     from nanoclaw.core.app import App
 
 State = Literal["ok", "note", "wrong", "fixed", "unchecked"]
+Look = Callable[[], Iterable[Finding] | Awaitable[Iterable[Finding]]]
 
 OPEN = "open"
 """The check whose lines are notes for the doctor, with a risk for the audit."""
 CHANNEL_SECONDS, PLUGIN_SECONDS = 60.0, 90.0
 """Seconds within which a channel, and all plugins, must have answered."""
-
-
-class ReportLine(NamedTuple):
-    """A finding for the report. `check` is the kind of check, `name` the thing that was checked."""
-
-    check: str
-    name: str
-    state: State
-    text: str
-    can_fix: bool = False
-
-    def __str__(self) -> str:
-        return f"{'?' if self.state == 'unchecked' else self.state:6}{self.name}: {self.text}"
 
 
 def doctor(config: Config, options: Options) -> int:
@@ -54,10 +43,18 @@ def doctor(config: Config, options: Options) -> int:
     return asyncio.run(_doctor(config, options, Report(as_json=options.json, hide=hide)))
 
 
+async def _doctor(config: Config, options: Options, report: Report) -> int:
+    if options.fix:
+        await mend(config, report)
+        config = settings.again(config)
+    await examine(config, report)
+    return report.end()
+
+
 def audit(config: Config, options: Options) -> int:
     """Print the lines of the same list that say what is open, each with its risk; no model, channel or process is
     asked. Exit status: 1 if something is bad."""
-    found = asyncio.run(_audited(config, options))
+    found = asyncio.run(_audited(config))
     is_bad = any(one.risk == "bad" for one in found)
     lines = [{"level": one.risk or "ok", "name": one.name, "text": one.text} for one in found]
     if options.json:
@@ -67,20 +64,20 @@ def audit(config: Config, options: Options) -> int:
     return int(is_bad)
 
 
-async def _audited(config: Config, options: Options) -> list[Finding]:
-    from nanoclaw.commands.inspecting import app_over_copy
-
+async def _audited(config: Config) -> list[Finding]:
     found = [*files.exposed(config), *files.exposed_workspace(config), *opened.opened(config)]
     async with app_over_copy(config) as app:
         return [*found, *await opened.opened_by(app)]
 
 
-async def _doctor(config: Config, options: Options, report: Report) -> int:
-    if options.fix:
-        await mend(config, report)
-        config = settings.again(config)
-    await examine(config, report)
-    return report.end()
+class ReportLine(NamedTuple):
+    """A finding for the report. `check` is the kind of check, `name` the thing that was checked."""
+
+    check: str
+    name: str
+    state: State
+    text: str
+    can_fix: bool = False
 
 
 class Report:
@@ -90,30 +87,24 @@ class Report:
         self.as_json, self._hide, self._wrong = as_json, hide, dict[str, str]()
         self.lines = list[ReportLine]()
 
-    def __call__(self, check: str, found: Iterable[Finding]) -> None:
+    def tell(self, check: str, found: Iterable[Finding]) -> None:
         for one in found:
             name = one.name or check
-            if one.is_well:
-                state: State = "note" if one.fix or one.risk else "ok"
-                self._tell(ReportLine(check, name, state, one.text, one.fix is not None))
-            elif (first := self._wrong.setdefault(one.text, name)) != name:
+            state: State = "wrong" if not one.is_well else "note" if one.fix or one.risk else "ok"
+            if state == "wrong" and (first := self._wrong.setdefault(one.text, name)) != name:
                 self.unchecked(check, name, first)
             else:
-                self._tell(ReportLine(check, name, "wrong", one.text, one.fix is not None))
+                self.add(check, name, state, one.text, can_fix=one.fix is not None)
 
     def unchecked(self, check: str, name: str, why: str) -> None:
         """Report a check that cannot be made as long as something else is wrong."""
         verb = "are" if why in ("keys", "permissions") else "is"
-        self._tell(ReportLine(check, name, "unchecked", f"not checked, as the {why} {verb} wrong"))
+        self.add(check, name, "unchecked", f"not checked, as the {why} {verb} wrong")
 
-    def mended(self, check: str, one: Finding, done: str) -> None:
-        self._tell(ReportLine(check, one.name or check, "fixed", done))
-
-    def _tell(self, line: ReportLine) -> None:
-        line = line._replace(text=self._hide(line.text))
-        self.lines.append(line)
+    def add(self, check: str, name: str, state: State, text: str, *, can_fix: bool = False) -> None:
+        self.lines.append(line := ReportLine(check, name, state, self._hide(text), can_fix))
         if not self.as_json:
-            print(line, flush=True)
+            print(f"{'?' if state == 'unchecked' else state:6}{name}: {line.text}", flush=True)
 
     def end(self) -> int:
         """Print what to do next. Returns the exit status."""
@@ -132,44 +123,44 @@ class Report:
 # --- what is looked at -----------------------------------------------------------------------------------------------
 
 
-async def examine(config: Config, tell: Report) -> None:
+async def examine(config: Config, report: Report) -> None:
     """The home and the machine first, then all that answers from elsewhere, side by side."""
     pid, live = running(config)
+    app: App | NanoclawError | None = None  # over a copy of the store, or why it cannot start
     async with AsyncExitStack() as stack:
-        app = None if live else await _opened(config, stack)
+        try:
+            if not live and config.problem and not config.table:
+                raise ConfigError(config.problem)
+            app = None if live else await stack.enter_async_context(app_over_copy(config))
+        except NanoclawError as error:
+            app = error
         problem = str(app) if isinstance(app, ConfigError) else ""
         for check, look in _local(config, pid, live, problem):
             if why := _hidden(config, check):
-                tell.unchecked(check, check, why)
+                report.unchecked(check, check, why)
             else:
-                found = await _guarded(check, look)
-                tell(check, [one for one in found if check != OPEN or one.risk in ("warning", "bad")])
+                found = await _found(check, look)
+                report.tell(check, [one for one in found if check != OPEN or one.risk in ("warning", "bad")])
         if files.is_closed(config):
             return
-        await _look_elsewhere(config, app, pid, live, tell)
-
-
-async def _look_elsewhere(
-    config: Config, app: App | NanoclawError | None, pid: int | None, live: dict[str, Any] | None, tell: Report
-) -> None:
-    """Plugins, channels and models side by side."""
-    asked = ", ".join(["the plugins", *_configured(config), *(model.named(config) or ["a model"])])
-    if not tell.as_json:
-        print(f"asking {asked}, each for up to {model.SECONDS:.0f} s …", flush=True)
-    work = [("plugin", asyncio.create_task(_guarded("plugin", lambda: _plugins(app, live))))]
-    for name, table in _configured(config).items():
-        login = _guarded(name, partial(_login, config, table, pid, live))
-        work.append(("channel", asyncio.create_task(login)))
-    work.append(("model", asyncio.create_task(_guarded("model", partial(model.models, config)))))
-    try:
-        if isinstance(app, StoreError):
-            tell.unchecked("plugin", "plugins", "store")
-        for check, task in work:
-            tell(check, await task)
-    finally:
-        for _, task in work:
-            task.cancel()
-        await asyncio.gather(*(task for _, task in work), return_exceptions=True)
+        served = _configured(config)
+        asked = ", ".join(["the plugins", *served, *(model.named(config) or ["a model"])])
+        if not report.as_json:
+            print(f"asking {asked}, each for up to {model.SECONDS:.0f} s …", flush=True)
+        looks: list[tuple[str, str, Look, float | None]] = [
+            ("plugin", "plugin", lambda: _plugins(app, live), PLUGIN_SECONDS),
+            *(("channel", one, partial(_login, config, served[one], pid, live), CHANNEL_SECONDS) for one in served),
+            ("model", "model", lambda: model.models(config), None),
+        ]
+        tasks = [(one[0], asyncio.create_task(_found(*one[1:]))) for one in looks]
+        try:
+            if isinstance(app, StoreError):
+                report.unchecked("plugin", "plugins", "store")
+            for check, task in tasks:
+                report.tell(check, await task)
+        finally:
+            for _, task in tasks:
+                task.cancel()
 
 
 def _hidden(config: Config, check: str) -> str:
@@ -178,21 +169,6 @@ def _hidden(config: Config, check: str) -> str:
         return "permissions"
     is_unknown = bool(config.problem and not config.table)
     return "configuration" if is_unknown and check in ("workspace", "keys") else ""
-
-
-async def _opened(config: Config, stack: AsyncExitStack) -> App | NanoclawError:
-    """The program over a copy of the store, or why it cannot start."""
-    if config.problem and not config.table:
-        return ConfigError(config.problem)
-    from nanoclaw.commands.inspecting import app_over_copy
-
-    try:
-        return await stack.enter_async_context(app_over_copy(config))
-    except NanoclawError as error:
-        return error
-
-
-Look = Callable[[], Iterable[Finding] | Awaitable[Iterable[Finding]]]
 
 
 def _local(
@@ -210,31 +186,32 @@ def _local(
     yield OPEN, lambda: opened.opened(config)
 
 
-async def _guarded(name: str, look: Look) -> list[Finding]:
-    """The findings of a check; an error becomes one, too."""
+async def _found(name: str, look: Look, seconds: float | None = None) -> list[Finding]:
+    """The findings of a check; an error becomes one, too, and so does no answer in time."""
     try:
-        found = look()
-        return list(await found if isinstance(found, Awaitable) else found)
+        async with asyncio.timeout(seconds):
+            found = look()
+            return list(await found if isinstance(found, Awaitable) else found)
     except NanoclawError as error:
-        return [Finding(False, str(error), name)]
+        text = str(error)
     except OSError as error:
-        return [Finding(False, f"{error.filename or name}: {error.strerror or error}", name)]
+        text = f"{error.filename or name}: {error.strerror or error}"
+        if seconds and isinstance(error, TimeoutError):
+            who, how = ("the plugins", "see the log") if name == "plugin" else (name, "check the network")
+            text = f"{who} did not answer within {seconds:.0f} s: {how}."
+    return [Finding(False, text, name)]
 
 
 def _running(pid: int | None, live: dict[str, Any] | None) -> Iterator[Finding]:
     if pid is None:
-        text = f"no: reminders come while {start_command()} gateway, or a chat, runs"
-        yield Finding(True, text, "running")
+        yield Finding(True, f"no: reminders come while {start_command()} gateway, or a chat, runs")
     elif live is None:
-        yield Finding(False, f"process {pid} is using the home and does not answer: wait for it, or end it", "running")
+        yield Finding(False, f"process {pid} is using the home and does not answer: wait for it, or end it")
     elif troubles := [f"{one['name']}: {one['trouble']}" for one in live["channels"] if one["trouble"]]:
         text = f"process {pid} has a channel that failed and is being restarted: {'; '.join(troubles)}"
-        yield Finding(False, text, "running")
+        yield Finding(False, text)
     else:
-        yield Finding(True, f"process {pid}, {live['role']}", "running")
-
-
-# --- plugins ---------------------------------------------------------------------------------------------------------
+        yield Finding(True, f"process {pid}, {live['role']}")
 
 
 async def _plugins(app: App | NanoclawError | None, live: dict[str, Any] | None) -> list[Finding]:
@@ -245,21 +222,13 @@ async def _plugins(app: App | NanoclawError | None, live: dict[str, Any] | None)
         return []
     if isinstance(app, NanoclawError):
         raise app
-    try:
-        async with asyncio.timeout(PLUGIN_SECONDS):
-            return [one._replace(name=one.name or plugin, fix=None) for plugin, one in await app.findings(deep=True)]
-    except TimeoutError:
-        raise StoreError(f"the plugins did not answer within {PLUGIN_SECONDS:.0f} s: see the log") from None
-
-
-# --- channels --------------------------------------------------------------------------------------------------------
+    return [one._replace(name=one.name or plugin, fix=None) for plugin, one in await app.findings(deep=True)]
 
 
 def _configured(config: Config) -> dict[str, ChannelTable]:
-    try:
+    with suppress(ConfigError):
         return {name: table for name, table in channels.tables(config).items() if table.is_configured}
-    except ConfigError:  # the configuration is wrong
-        return {}
+    return {}
 
 
 async def _login(config: Config, table: ChannelTable, pid: int | None, live: dict[str, Any] | None) -> list[Finding]:
@@ -271,12 +240,8 @@ async def _login(config: Config, table: ChannelTable, pid: int | None, live: dic
         seen = "" if served["alive"] is None else f"; last sign of life {served['alive']:.0f} s ago"
         return [Finding(True, f"served by process {pid}{seen}", table.name)]
     now = config.clock()
-    try:
-        async with asyncio.timeout(CHANNEL_SECONDS):
-            who = await channels.login(config, table, now)
-            is_good, text = await channels.proof(config, table, now)
-    except TimeoutError:
-        raise ChannelError(f"{table.name} did not answer within {CHANNEL_SECONDS:.0f} s: check the network.") from None
+    who = await channels.login(config, table, now)
+    is_good, text = await channels.proof(config, table, now)
     if not is_good:
         raise ChannelError(text)
     said = "configured; it has no way to check its login" if who is None else f"logged in as {who}"
@@ -291,13 +256,8 @@ async def mend(config: Config, report: Report) -> None:
     pid, live = running(config)
     for check in ("permissions", ""):  # the first may open what the others stand on
         config = settings.again(config)
-        for one, look in _local(config, pid, live):
-            if check in (one, "") and not _hidden(config, one):
-                await _mend_found(one, await _guarded(one, look), report)
-
-
-async def _mend_found(check: str, found: Iterable[Finding], report: Report) -> None:
-    for one in found:
-        if one.fix:
-            with suppress(NanoclawError, OSError):
-                report.mended(check, one, await one.fix())
+        for name, look in _local(config, pid, live):
+            for one in await _found(name, look) if check in (name, "") and not _hidden(config, name) else ():
+                if one.fix:
+                    with suppress(NanoclawError, OSError):
+                        report.add(name, one.name or name, "fixed", await one.fix())
