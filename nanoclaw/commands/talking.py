@@ -8,9 +8,8 @@ import signal
 import stat
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +18,7 @@ from nanoclaw.channels.text import WAIT
 from nanoclaw.clock import paced, pause, pause_thread
 from nanoclaw.core.errors import ChannelError, ConfigError, NanoclawError, StoreBusy
 from nanoclaw.core.events import Notice, StatusLines
-from nanoclaw.core.messages import Address, Attachment, Outbound
+from nanoclaw.core.messages import Attachment, Outbound
 from nanoclaw.start.config import Config
 
 if TYPE_CHECKING:
@@ -229,14 +228,11 @@ class TerminalChat:
 
     async def _attached(self, link: attach.Link) -> None:
         from nanoclaw.channels.socket.client import talk as talk_over
-        from nanoclaw.commands.greeting import greeting
 
         pid = self._pid = link.hello["pid"]
         if self._relay is None:
-            first, *rest = greeting(link.hello["model"] or "no model", link.hello.get("urgent", [])).split("\n")
-            hello = "\n".join([f"{first} · attached to process {pid}", *rest, *self._last])
             words = dict(link.hello.get("words", {}))
-            self._relay = self._sit_down(hello, link.hello.get("commands", {}), lambda: words)
+            self._relay = self._sit_down(link.hello, lambda: words, where=f" · attached to process {pid}")
         elif self._gone:
             self._tell(f"{self._gone}; attached to process {pid}")
             self._gone = ""
@@ -247,7 +243,7 @@ class TerminalChat:
 
     async def _alone(self) -> None:
         from nanoclaw.channels.socket.terminals import GATEWAY_SECONDS
-        from nanoclaw.commands.greeting import greeting, urgent
+        from nanoclaw.commands.greeting import Attachable
 
         config, options = self._config, self._options
         is_first = not (config.home / "state.db").exists()
@@ -256,11 +252,10 @@ class TerminalChat:
         async with program(config, model, forced=bool(options.model)) as app:
             _keep(config)
             if self._relay is None:
-                told = [*filter(None, [lack]), *urgent(app)]
-                hello = greeting(model or "no model", told, config.workspace_path if is_first else None)
-                hello = "\n".join([hello, *self._last])
-                self._relay = self._sit_down(hello, commands_of(app), Attachable(app).words)
-                self._relay.seen = app.outbox.last()
+                host = Attachable(app)
+                facts = host.facts(*filter(None, [lack]))
+                self._relay = self._sit_down(facts, host.words, workspace=config.workspace_path if is_first else None)
+                self._relay.seen = facts["last"]
             else:
                 app.inherits = True
                 self._tell(f"{self._gone}; this terminal continues on its own. {lack}".rstrip())
@@ -274,15 +269,21 @@ class TerminalChat:
         if terminals.is_given_up:
             raise attach.LineEnded("a gateway takes over", GATEWAY_SECONDS)
 
-    def _sit_down(self, hello: str, commands: Mapping[str, tuple[str, bool]], words: Words) -> Relay:
+    def _sit_down(
+        self, facts: Mapping[str, Any], words: Words, where: str = "", workspace: Path | None = None
+    ) -> Relay:
+        """The terminal, with what the process that answers first says of itself."""
         from nanoclaw.channels.terminal.chat import Completes, Terminal
         from nanoclaw.channels.terminal.relay import Relay
+        from nanoclaw.commands.greeting import greeting
 
+        commands = facts.get("commands", {})
+        hello = greeting(facts["model"] or "no model", facts.get("urgent", []), workspace, where)
         terminal = Terminal(
             self._options.session,
             history_file=self._config.home / "history",
             clock=self._config.clock(),
-            greeting=hello,
+            greeting="\n".join([hello, *self._last]),
             commands={f"/{name}": help for name, (help, _) in commands.items() if help},
             waiting=frozenset(f"/{name}" for name, (_, waits) in commands.items() if waits),
             completes=Completes(words, self._config.workspace_path),
@@ -305,15 +306,6 @@ async def _load_ahead(config: Config, model: str) -> None:
 
     await pause(_DRAWN_SECONDS)
     await asyncio.to_thread(load_ahead, config, model)
-
-
-def commands_of(app: App) -> dict[str, tuple[str, bool]]:
-    """The commands by name, those that /help lists first, each with its help and whether it waits for its turn."""
-    open_ = app.commands.open_to("person")
-    return {
-        name: (open_[name].help, open_[name].waits)
-        for name in sorted(open_, key=lambda one: open_[one].part_of in open_)
-    }
 
 
 # --- the gateway -----------------------------------------------------------------------------------------------------
@@ -407,13 +399,12 @@ def _take_home(config: Config) -> bool:
     where that takes too long. Raises StoreBusy for another gateway."""
     from nanoclaw.start.opening import owner
 
-    others = _Others(config)
-    while owner(config.home / "state.db") is not None:
+    for took_too_long in _tries(config):
+        if took_too_long or owner(config.home / "state.db") is None:
+            return not took_too_long
         if link := attach.connect(str(config.home), "home"):
             link.socket.close()
-        if not others.waited_for():
-            return False
-    return True
+    raise AssertionError
 
 
 def _give_memory_back() -> None:
@@ -455,8 +446,7 @@ def said(
 ) -> int:
     """Say a text to the process that runs, or work `here`. A process that is just starting, about to end, or that does
     not listen is waited for."""
-    others = _Others(config)
-    while True:
+    for took_too_long in _tries(config):
         if link := _attached(config, want, session, model):
             sent = [(file.path, file.name, file.mime) for file in files]
             return attach.ask(link, text, sent, as_json=as_json, timeout=timeout)
@@ -464,24 +454,22 @@ def said(
         try:
             return run(here())
         except StoreBusy:
-            if not others.waited_for():
+            if took_too_long:
                 raise
+    raise AssertionError
 
 
-class _Others:
-    """Waits for the process that owns the home, says so once, and gives up after a while."""
-
-    def __init__(self, config: Config) -> None:
-        self._home, self._began, self._is_told = str(config.home), time.monotonic(), False
-
-    def waited_for(self) -> bool:
-        """Wait a moment more; False when that took too long."""
-        waited = time.monotonic() - self._began
-        if waited > paced(_BUSY_SECONDS) and not self._is_told:
-            self._is_told = True
-            attach.say(f"waiting for another nanoclaw (process {attach.holder(self._home)})")
-        pause_thread(0.5 if self._is_told else _TRY_SECONDS)
-        return waited <= _PATIENCE_SECONDS
+def _tries(config: Config) -> Iterator[bool]:
+    """Again and again, while another process may own the home: who is waited for is said once. True where that has
+    taken too long."""
+    began, is_told = time.monotonic(), False
+    while True:
+        waited = time.monotonic() - began
+        yield waited > _PATIENCE_SECONDS
+        if waited > paced(_BUSY_SECONDS) and not is_told:
+            is_told = True
+            attach.say(f"waiting for another nanoclaw (process {attach.holder(str(config.home))})")
+        pause_thread(0.5 if is_told else _TRY_SECONDS)
 
 
 def _attached(config: Config, want: str, session: str, model: str) -> attach.Link | None:
@@ -514,88 +502,10 @@ async def program(
         await app.aclose()
 
 
-class Attachable:
-    """The program as the terminals that are attached to it see it."""
-
-    def __init__(self, app: App) -> None:
-        self._app = app
-
-    def facts(self) -> dict[str, Any]:
-        from nanoclaw import __version__
-        from nanoclaw.commands.greeting import urgent
-
-        app = self._app
-        about = {"version": __version__, "model": app.model_name(), "last": app.outbox.last()}
-        return {**about, "commands": commands_of(app), "urgent": urgent(app)}
-
-    async def status(self) -> dict[str, Any]:
-        found = [(one.name or plugin, one.is_well, one.text) for plugin, one in await self._app.findings()]
-        return {**self._app.status(), "findings": found}
-
-    def waiting(self, serves: Callable[[Outbound], bool]) -> list[tuple[Address, datetime]]:
-        rows = [] if self._app.router.is_frozen else self._app.outbox.pending("terminal")
-        return [(row.outbound.address, row.due) for row in rows if serves(row.outbound)]
-
-    def shown_since(self, address: Address, row: int) -> list[Outbound]:
-        return self._app.outbox.shown_since(address, row)
-
-    def questions(self, address: Address) -> list[str]:
-        return asks.reminders(address) if (asks := self._app.public("approvals")) else []
-
-    async def carry_out(self, command: str, *, as_json: bool) -> str | None:
-        from nanoclaw.commands.plugins import reply
-
-        return await reply(self._app, command, as_json=as_json)
-
-    def footer(self, address: Address) -> str:
-        """Of the newest answer there the tokens, and of today the cost, as far as both are known."""
-        from nanoclaw.core.records import Records
-        from nanoclaw.dollars import dollars
-
-        app = self._app
-        try:
-            model = app.models.of(app.sessions.of(address).model).model
-        except NanoclawError:
-            return address.chat
-        spent = list(Records(app.store.rows).spent(app.clock().date(), 0))
-        costs = [0.0 if is_local else app.models.cost(name, usage) or 0.0 for *_, is_local, name, usage in spent]
-        last = [usage for *_, usage in Records(app.store.rows).spent(app.clock().date(), 0, address)][-1:]
-        window, parts = app.models.window_of(model), [address.chat]
-        if window and last:
-            parts.append(f"{(last[0].input_tokens + last[0].output_tokens) * 100 // window} % of context")
-        parts += [f"{dollars(sum(costs))} today"] * (sum(costs) > 0)
-        return " · ".join([*parts, model])
-
-    def words(self) -> dict[str, list[list[str]]]:
-        from nanoclaw.core.store.history import list_sessions
-
-        app, own = self._app, "terminal:"
-        try:
-            models = [[one["name"], ""] for one in (app.models.listing("").data or {})["models"]]
-            chats = [[one.key.removeprefix(own), one.words[:60]] for one in list_sessions(app.store)]
-            known, schedule = app.public("skills"), app.public("schedule")
-            skills = [[one.name, ""] for one in known.every()] if known else []
-            jobs = [[str(one.id), one.text[:60]] for one in schedule.jobs.all()] if schedule else []
-        except Exception:  # the process that answers has ended: then nothing is completed
-            return {}
-        of_chats = (f"/sessions {action}" for action in ("open", "rename", "delete"))
-        of_jobs = ("/done", "/snooze", "/jobs remove", "/jobs pause", "/jobs resume", "/jobs run")
-        told = {"/model": models, "/retry": models, "/skill": skills, "/skills show": skills}
-        return {**told, **dict.fromkeys(of_chats, chats), **dict.fromkeys(of_jobs, jobs)}
-
-    def as_typed(self, text: str) -> str:
-        return self._app.commands.as_typed(text)
-
-    def arrived(self) -> None:
-        self._app.delivery.wake()
-
-    def hand_over(self) -> None:
-        self._app.is_terminated = True
-
-
 def listen(app: App, own: Channel | None = None) -> Terminals:
     """Let terminals attach to a program, which may have one of its `own`."""
     from nanoclaw.channels.socket.terminals import Terminals
+    from nanoclaw.commands.greeting import Attachable
 
     terminals = Terminals(app.home, Attachable(app), app.clock, own)
     app.channels.add(terminals)
