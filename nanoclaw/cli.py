@@ -49,11 +49,16 @@ def _carried_out(argv: Sequence[str]) -> int:
 def _run(options: Options) -> int:
     home = configuration.home_of(os.environ)
     _finish_restore(home)
-    config = Config(home) if options.command == "restore" else _configured(options)  # it may be what is damaged
+    if options.command == "restore":  # the configuration may be what is damaged
+        return _carry_out(Config(home), options)
+    if options.command == "doctor":  # which says what is wrong with a broken file, and looks at the rest
+        from nanoclaw.commands.health import settings
+
+        return _carry_out(settings.load(os.environ), options)
     try:
-        return _carry_out(config, options)
-    except ConfigError as error:  # some is known only when all plugins are there: a name in [tools] that no tool has
-        if config.problem or not _goes_on(options):
+        return _carry_out(configuration.load(os.environ), options)
+    except ConfigError as error:
+        if options.command not in ("chat", "gateway"):  # which go on with the last good settings
             raise
         return _carry_out(_instead(os.environ, error, tuple(options.without)), options)
 
@@ -68,22 +73,6 @@ def _carry_out(config: Config, options: Options) -> int:
     if sys.stdout:  # what finds no room is told, not left to the end of the interpreter
         sys.stdout.flush()
     return status
-
-
-def _configured(options: Options) -> Config:
-    """The doctor says what is wrong with a broken file, and looks at the rest."""
-    if options.command == "doctor":
-        from nanoclaw.commands.health import settings
-
-        return settings.load(os.environ)
-    if not _goes_on(options):
-        return configuration.load(os.environ)
-    return _checked(os.environ, tuple(options.without))
-
-
-def _goes_on(options: Options) -> bool:
-    """True for talking, and the gateway: they go on with the last good settings where the file is broken."""
-    return options.command in ("chat", "gateway")
 
 
 def _guarded(work: Callable[[], int], argv: Sequence[str]) -> int:
@@ -151,21 +140,6 @@ def _finish_restore(home: Path) -> None:
 
 
 # --- the last good copy of config.toml: kept after a successful start, used when the file is broken -------------------
-
-
-def _checked(environ: Mapping[str, str], without: tuple[str, ...] = ()) -> Config:
-    """The configuration, or the last good one, whose `problem` says why. Raises ConfigError if neither is valid."""
-    from nanoclaw.start.opening import owner
-
-    try:
-        config = configuration.load(environ)
-        if config.table and owner(config.home / "state.db") is None:  # which has checked the settings of plugins
-            from nanoclaw.start.build import checked
-
-            checked(config, without=without)
-        return config
-    except ConfigError as error:
-        return _instead(environ, error, without)
 
 
 def _instead(environ: Mapping[str, str], error: ConfigError, without: tuple[str, ...] = ()) -> Config:

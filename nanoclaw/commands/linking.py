@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from datetime import datetime
 from itertools import chain, repeat
@@ -24,7 +24,7 @@ from nanoclaw.core.errors import ChannelError, ConfigError, StoreBusy, StoreErro
 from nanoclaw.core.store.db import Store, Transactions
 from nanoclaw.escapes import one_line
 from nanoclaw.installation import start_command
-from nanoclaw.plugins.access.accounts import TRIES, Accounts, LinkCode, shown
+from nanoclaw.plugins.access.accounts import TRIES, Accounts, shown
 from nanoclaw.start import config as configuration
 from nanoclaw.start import secrets_file
 from nanoclaw.start.build import build
@@ -38,18 +38,15 @@ SEND_SECONDS = 10.0
 
 
 def link(config: Config, options: Options) -> int:
-    return connect(config, os.environ, options.channel)
-
-
-def connect(config: Config, environ: Mapping[str, str], channel: str) -> int:
     """Show a code, and wait until somebody has written it to the channel. Exit status: 0 when an account is linked."""
+    channel: str = options.channel
     if channel not in (known := channels.names()):
         told = f"there is no channel {channel!r} to link{near(channel, known)}"
         raise ConfigError(told if channel else f"say which channel: there are {', '.join(known)}.")
     make_home(config)
     table = channels.tables(config).get(channel)
     if table is None or not table.is_configured:
-        config = _with_secret(config, environ, channel)
+        config = _with_secret(config, channel)
         table = channels.tables(config)[channel]
     if live := attach.status(str(config.home)):
         served = next((one for one in live["channels"] if one["name"] == channel), None)
@@ -75,7 +72,7 @@ def _help(channel: str) -> LinkHelp:
     return (spec and spec.link) or general
 
 
-def _with_secret(config: Config, environ: Mapping[str, str], channel: str) -> Config:
+def _with_secret(config: Config, channel: str) -> Config:
     """The configuration with a secret that the person pastes. Raises ConfigError if nobody can, or it is invalid."""
     told = _help(channel)
     if not told.asks or not sys.stdin.isatty():
@@ -84,7 +81,7 @@ def _with_secret(config: Config, environ: Mapping[str, str], channel: str) -> Co
     secret = getpass.getpass(f"{told.asks.capitalize()} (it is not shown): ").strip()
     if not re.fullmatch(told.looks, secret):
         raise ConfigError(f"that is not a {told.asks}, which is {told.shape}. Nothing was saved.")
-    name, given = secret_variable(channel, told.asks), {**environ, "NANOCLAW_HOME": str(config.home)}
+    name, given = secret_variable(channel, told.asks), {**os.environ, "NANOCLAW_HOME": str(config.home)}
     who = _login(configuration.load({**given, name: secret}), channel)
     secrets_file.write(config.home / secrets_file.NAME, name, secret)
     print(f"This is {who}; its {told.asks} is kept in {config.home / 'secrets.env'}.")
@@ -117,14 +114,14 @@ def _try(config: Config, channel: str) -> None:
 
 
 async def _wait(config: Config, channel: str, where: str, *, is_served: bool) -> int:
-    """Wait until the code has come. Where no gateway serves the channel it runs here; other messages are kept for the
-    next gateway."""
-    path, tasks = config.home / "state.db", list[asyncio.Task[None]]()
+    """Show a new code, and wait until it has come. Where no gateway serves the channel it runs here; other messages are
+    kept for the next gateway."""
+    tasks = list[asyncio.Task[None]]()
     async with AsyncExitStack() as stack:
         if is_served:
             store = stack.enter_context(stored(config, "beside"))
             assert store
-            kept, then = _Kept(store, clock := config.clock(), Transactions(store, clock)), ""
+            kept = _Kept(store, clock := config.clock(), Transactions(store, clock))
         else:
             app = build(config, provider=(), plugins=["access", "chat_apps"])
             stack.push_async_callback(app.aclose)
@@ -133,20 +130,40 @@ async def _wait(config: Config, channel: str, where: str, *, is_served: bool) ->
             tasks += [asyncio.create_task(_receive(app, served)), asyncio.create_task(app.delivery.run())]
             stack.push_async_callback(_cancel, tasks)
             kept = _Kept(app.store, app.clock, app.transactions)
-            then = f"\n{start_command()} gateway serves {channel} from now on, until you stop it."
-        watch = _Watch(kept, channel, where)
-        stack.callback(watch.withdraw)
-        while watch.poll() is None:
-            if is_served and owner(path) is None:
+        accounts = Accounts(kept)
+        code = kept.write(lambda tx: accounts.new_link(tx, channel))
+        stack.callback(lambda: kept.write(lambda tx: accounts.withdraw(tx, channel)))
+        link, told = accounts.link(channel), 0
+        assert link
+        print(f"Code: {shown(code)}\nWrite it to {where}, from your own account: alone, or after /link.")
+        held = f"It is valid once, until {link.until:%H:%M}. Waiting; Ctrl-C ends."
+        print(f"Whoever sends it becomes the owner. {held}", flush=True)
+        while link and link.state == "open":
+            if is_served and owner(config.home / "state.db") is None:
                 raise StoreError(f"the gateway has ended: start it, and run {start_command()} link {channel} again.")
             await pause(LOOK_SECONDS)
             for task in tasks:
                 if task.done():
                     task.result()
+            link = accounts.link(channel)
+            if link and link.wrong > told * 2 - bool(told):  # the first one, then each time their number has doubled
+                told = link.wrong
+                came = "a wrong code" if told == 1 else f"{told} wrong codes"
+                attach.say(
+                    f"{came} came over {channel}; whoever writes {TRIES} is ignored for an hour; yours stays valid"
+                )
         until = time.monotonic() + SEND_SECONDS
         while tasks and time.monotonic() < until and not all(row.attempts for row in app.outbox.pending(channel)):
             await pause(LOOK_SECONDS)
-        return watch.print_result(then)
+    if link and link.state == "used" and link.sender:
+        then = "" if is_served else f"\n{start_command()} gateway serves {channel} from now on, until you stop it."
+        print(f"linked: {one_line(link.name) or 'no name'} (id {link.sender}){then}")
+        return 0
+    if link and link.state == "expired":
+        attach.say("nobody sent the code within an hour: try again")
+    else:
+        attach.say("the code was written where others could read it, or another nanoclaw link revoked it: try again")
+    return 1
 
 
 async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
@@ -171,47 +188,3 @@ class _Kept:
 
     def __init__(self, store: Store, clock: Callable[[], datetime], transactions: Transactions) -> None:
         self.read, self.now, self.write = store.rows, clock, transactions.write_now
-
-
-class _Watch:
-    """Shows a new code on this terminal, and what happens with it."""
-
-    def __init__(self, kept: _Kept, channel: str, where: str) -> None:
-        accounts, self._write = Accounts(kept), kept.write
-        code = self._write(lambda tx: accounts.new_link(tx, channel))
-        self._accounts, self._channel, self._told = accounts, channel, 0
-        self._end: LinkCode | None = None
-        link = accounts.link(channel)
-        assert link
-        print(f"Code: {shown(code)}\nWrite it to {where}, from your own account: alone, or after /link.")
-        print(
-            f"Whoever sends it becomes the owner. It is valid once, until {link.until:%H:%M}. Waiting; Ctrl-C ends.",
-            flush=True,
-        )
-
-    def withdraw(self) -> None:
-        """Withdraw the code."""
-        self._write(lambda tx: self._accounts.withdraw(tx, self._channel))
-
-    def poll(self) -> LinkCode | None:
-        """The result; None while the code is open. The first wrong code is reported, then each time their number has
-        doubled."""
-        link = self._accounts.link(self._channel)
-        if link and link.wrong > self._told * 2 - bool(self._told):
-            came = "a wrong code" if link.wrong == 1 else f"{link.wrong} wrong codes"
-            attach.say(
-                f"{came} came over {self._channel}; whoever writes {TRIES} is ignored for an hour; yours stays valid"
-            )
-            self._told = link.wrong
-        self._end = link if link is None or link.state != "open" else None
-        return self._end
-
-    def print_result(self, then: str = "") -> int:
-        link = self._end
-        if link and link.state == "used" and link.sender:
-            print(f"linked: {one_line(link.name) or 'no name'} (id {link.sender}){then}")
-            return 0
-        void = "the code was written where others could read it, or another nanoclaw link revoked it: try again"
-        why = {"void": void, "expired": "nobody sent the code within an hour: try again"}
-        attach.say(why[link.state if link else "void"])
-        return 1
