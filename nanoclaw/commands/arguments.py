@@ -209,7 +209,6 @@ def _read(command: str, words: Sequence[str]) -> tuple[Options, list[str]]:
     known, rest, where = arguments(command), list(words), f"{command} ".lstrip()
     found, places = {flag: one for one in known for flag in one.flags}, [one for one in known if not one.flags]
     options = {"command": command or "chat", "help": False, "program": [], **{one.name: one.default() for one in known}}
-    several = {one.name: list[Any]() for one in known if one.value.endswith("…")}
     while rest and (command or rest[0].startswith("-")):
         word = rest.pop(0)
         flag, equals, value = word.partition("=")
@@ -232,8 +231,7 @@ def _read(command: str, words: Sequence[str]) -> tuple[Options, list[str]]:
         if "|" in one.value and value not in one.value.split("|"):
             raise ConfigError(f"{where}{flag} is one of {one.value.replace('|', ', ')}, not {value!r}.")
         checked = _CHECKS.get(one.name, str)(value) if one.value else True
-        options[one.name] = [*several[one.name], checked] if one.name in several else checked
-        several[one.name] = options[one.name] if one.name in several else []
+        options[one.name] = [*options[one.name], checked] if one.value.endswith("…") else checked
     if lacking := [one.value for one in places if one.value[0] != "[" and not options[one.name]]:
         raise ConfigError(f"{where}lacks {lacking[0]}. Try nanoclaw {where}--help.")
     return Options(**options), rest

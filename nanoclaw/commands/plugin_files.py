@@ -37,32 +37,23 @@ def listed(config: Config, options: Options) -> Reply:
     classes = build.classes(config, tell=left_out.__setitem__)
     keys = [one for one in build.secret_settings(config, classes) if one.shows]
     sources = dict(third_party.available(config))
-    rows: list[dict[str, Any]] = [
-        {"name": one.name, "from": _source(sources, one.name), "on": True, "hooks": _hooks(one)} for one in classes
-    ]
-    there = {one.name for one in classes}
-    for name in [one for one in dict.fromkeys([*build.BUILT_IN, *sources, *left_out]) if one not in there]:
-        why = left_out.get(name, "")
-        rows.append({"name": name, "from": _source(sources, name), "on": False, "hooks": [], "left_out": why})
-    for one in rows:
-        one["secrets"] = {key.name: key.state for key in keys if one["on"] and key.plugin == one["name"]}
-    width, lines = max((len(one["name"]) for one in rows), default=0), list[str]()
-    for one in rows:
-        if one["on"]:
-            told = "".join(f"; {name} {state}" for name, state in one["secrets"].items())
-            lines.append(f"{one['name']:{width}}  on   {one['from']}: {', '.join(one['hooks']) or 'no hooks'}{told}")
-        else:
-            why = one["left_out"]
-            lines.append(f"{one['name']:{width}}  off  {one['from']}{': ' if why else ''}{why}")
+    on, rows, lines = {one.name: one for one in classes}, list[dict[str, Any]](), list[str]()
+    names = dict.fromkeys([*on, *build.BUILT_IN, *sources, *left_out])
+    for name in names:
+        hooks, why = _hooks(on[name]) if name in on else [], left_out.get(name, "")
+        secrets = {key.name: key.state for key in keys if name in on and key.plugin == name}
+        source = "built in" if name in build.BUILT_IN else sources.get(name, "?")
+        row = {"name": name, "from": source, "on": name in on, "hooks": hooks, "secrets": secrets}
+        rows.append(row if name in on else {**row, "left_out": why})
+        told = "".join(f"; {key} {state}" for key, state in secrets.items())
+        said = f"on   {source}: {', '.join(hooks) or 'no hooks'}{told}"
+        said = said if name in on else f"off  {source}{f': {why}' * bool(why)}"
+        lines.append(f"{name:{max(map(len, names))}}  {said}")
     return Reply("\n".join(lines), {"plugins": rows})
 
 
 def _hooks(one: type[Plugin]) -> list[str]:
     return [hook for hook in NAMED if getattr(one, hook) is not getattr(Plugin, hook)]
-
-
-def _source(sources: dict[str, str], name: str) -> str:
-    return "built in" if name in build.BUILT_IN else sources.get(name, "?")
 
 
 def show(config: Config, options: Options) -> Reply:
