@@ -273,20 +273,19 @@ class TerminalChat:
         self, facts: Mapping[str, Any], words: Words, where: str = "", workspace: Path | None = None
     ) -> Relay:
         """The terminal, with what the process that answers first says of itself."""
-        from nanoclaw.channels.terminal.chat import Completes, Terminal
+        from nanoclaw.channels.terminal.chat import Terminal
         from nanoclaw.channels.terminal.relay import Relay
         from nanoclaw.commands.greeting import greeting
 
-        commands = facts.get("commands", {})
         hello = greeting(facts["model"] or "no model", facts.get("urgent", []), workspace, where)
         terminal = Terminal(
             self._options.session,
             history_file=self._config.home / "history",
             clock=self._config.clock(),
             greeting="\n".join([hello, *self._last]),
-            commands={f"/{name}": help for name, (help, _) in commands.items() if help},
-            waiting=frozenset(f"/{name}" for name, (_, waits) in commands.items() if waits),
-            completes=Completes(words, self._config.workspace_path),
+            commands=facts.get("commands"),
+            words=words,
+            workspace=self._config.workspace_path,
         )
         return Relay(terminal)
 

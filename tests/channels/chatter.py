@@ -52,7 +52,10 @@ class Chatter:
             history_file=folder / "history",
             clock=lambda: datetime.now(UTC),
             greeting="nanoclaw with canned answers, " + "and a greeting that is longer than a screen of eighty columns",
-            commands={"/help": "what I can do", "/new": "start over", "/stop": "stop the turn"},
+            commands={
+                name: (told, False)
+                for name, told in (("help", "what I can do"), ("new", "start over"), ("stop", "stop the turn"))
+            },
         )
         self.queue: asyncio.Queue[Inbound] = asyncio.Queue()
         self.dropped: list[str] = []

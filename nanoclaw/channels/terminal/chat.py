@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from nanoclaw.core import events
 from nanoclaw.core.channel import Deliver, Hints
@@ -34,13 +34,6 @@ _LEAVE = ("/exit", "/quit")
 _ANSWER_SECONDS = 2.0  # from the end of a turn until its answer is expected from the outbox
 _AGAIN_SECONDS = 5.0  # within which a second Ctrl-C leaves
 _REMEMBERED = 1000  # messages by which a repeat is known
-
-
-class Completes(NamedTuple):
-    """Completed beside the commands: the words that may stand behind one, and files of the workspace behind @."""
-
-    words: Words = dict
-    workspace: Path | None = None
 
 
 class TerminalView(Protocol):
@@ -80,8 +73,8 @@ class TerminalView(Protocol):
 
 
 class Terminal:
-    """`run` returns when the person leaves. `commands` maps a name such as `/help` to its line of help;
-    those that are `waiting` take their turn in the queue."""
+    """`run` returns when the person leaves. `commands` have a line of help each, and whether they take their turn in
+    the queue. Behind one, `words` are completed; behind @, files of the workspace."""
 
     def __init__(
         self,
@@ -90,10 +83,10 @@ class Terminal:
         history_file: Path,
         clock: Callable[[], datetime],
         greeting: str = "",
-        commands: Mapping[str, str] | None = None,
-        waiting: frozenset[str] = frozenset(),
+        commands: Mapping[str, tuple[str, bool]] | None = None,
+        words: Words = dict,
+        workspace: Path | None = None,
         view: TerminalView | None = None,
-        completes: Completes | None = None,
     ) -> None:
         self.name = "terminal"
         self.hints = Hints(markup="markdown", bursts=False, notices=True)
@@ -101,8 +94,9 @@ class Terminal:
         self.address = Address(self.name, chat)
         self._opened: GoTo | None = None  # where to go once the command that asks for it is answered
         self._clock, self._greeting = clock, greeting
-        commands = {**(commands or {}), **OWN_COMMANDS}
-        self._view = view or _choose_view(history_file, commands, waiting, completes or Completes())
+        helps = {f"/{name}": help for name, (help, _) in (commands or {}).items() if help} | OWN_COMMANDS
+        waiting = frozenset(f"/{name}" for name, (_, waits) in (commands or {}).items() if waits)
+        self._view = view or _choose_view(history_file, helps, waiting, words, workspace)
         self._open = OpenMessages()
         self._handed_in: asyncio.Queue[Inbound] = asyncio.Queue()
         self._asked_help: set[str] = set()  # ids of messages
@@ -338,12 +332,14 @@ class OpenMessages:
 
 
 def _choose_view(
-    history_file: Path, commands: Mapping[str, str], waiting: frozenset[str], completes: Completes
+    history_file: Path, commands: Mapping[str, str], waiting: frozenset[str], words: Words, workspace: Path | None
 ) -> TerminalView:
     if os.environ.get("TERM", "dumb") in ("dumb", "") or not (sys.stdin.isatty() and sys.stdout.isatty()):
         from nanoclaw.channels.terminal.lines import Lines
 
         return Lines()
+    from nanoclaw.channels.terminal.completions import Completions
     from nanoclaw.channels.terminal.window import Window
 
-    return Window(history_file, commands, waiting, completes, colour=not os.environ.get("NO_COLOR"))
+    completer = Completions(commands, words, workspace)
+    return Window(history_file, completer, waiting, colour=not os.environ.get("NO_COLOR"))

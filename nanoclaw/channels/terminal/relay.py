@@ -5,31 +5,19 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 from datetime import datetime
-from typing import Protocol
 
 from nanoclaw.channels.attach import LAST
+from nanoclaw.channels.terminal.chat import Terminal
 from nanoclaw.clock import paced, pause
-from nanoclaw.core.channel import Channel, Deliver
+from nanoclaw.core.channel import Deliver
 from nanoclaw.core.events import Event
 from nanoclaw.core.messages import Address, Inbound, Outbound
-
-
-class Greets(Channel, Protocol):
-    address: Address  # the conversation that it is in
-
-    def greet(self) -> None:
-        """Say hello, once."""
-        ...
-
-    def cut_off(self) -> None:
-        """The process that answered has ended: what it was doing is over."""
-        ...
 
 
 class Relay:
     """The terminal as a channel of one process after the other. Cancelled, `run` leaves the screen as it is."""
 
-    def __init__(self, terminal: Greets) -> None:
+    def __init__(self, terminal: Terminal) -> None:
         self.name, self.hints = terminal.name, terminal.hints
         self._terminal = terminal
         self._sitting: asyncio.Task[None] | None = None

@@ -7,13 +7,13 @@ import sys
 import textwrap
 import time
 from collections import deque
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from prompt_toolkit.application import Application, in_terminal
 from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.completion import Completer
 from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition, has_completions
 from prompt_toolkit.formatted_text import ANSI, StyleAndTextTuples
@@ -24,7 +24,6 @@ from prompt_toolkit.patch_stdout import patch_stdout
 from prompt_toolkit.styles import Style
 from prompt_toolkit.widgets import SearchToolbar, TextArea
 
-from nanoclaw.channels.terminal.completions import Completions
 from nanoclaw.channels.terminal.keyboard import PROMPT, typed_ahead, typing_area, typing_keys
 from nanoclaw.channels.terminal.pastes import PasteOutput, Pastes
 from nanoclaw.channels.terminal.tool_lines import ToolLine, ToolLines, cut
@@ -33,9 +32,6 @@ from nanoclaw.core import events
 from nanoclaw.core.events import Event, Notice, StatusLines, ToolFinished
 from nanoclaw.escapes import guard_streams, one_line, printable
 from nanoclaw.markdown.blocks import Blocks
-
-if TYPE_CHECKING:
-    from nanoclaw.channels.terminal.chat import Completes
 
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _TICK_SECONDS = 0.25
@@ -67,17 +63,10 @@ class _Typed:
 class Window:
     """Text that will not change is written once and scrolls away with the terminal; only the rest is redrawn."""
 
-    def __init__(
-        self,
-        history_file: Path,
-        commands: Mapping[str, str],
-        waiting: frozenset[str],
-        completes: Completes,
-        *,
-        colour: bool,
-    ) -> None:
-        self._completes, self._footer = completes, ""
-        self._history_file, self._commands, self._waiting, self._colour = history_file, commands, waiting, colour
+    def __init__(self, history_file: Path, words: Completer, waiting: frozenset[str], *, colour: bool) -> None:
+        """The commands that are `waiting` take their turn in the queue."""
+        self._history_file, self._words, self._waiting, self._colour = history_file, words, waiting, colour
+        self._footer = ""
         self._output = PasteOutput.of_terminal()
         self._pastes = Pastes()
         self._app: Application[None] | None = None
@@ -163,7 +152,7 @@ class Window:
                 if text != self._noticed:
                     self._finish_blocks()
                     self._spoken.add("\n")
-                    self._print_notice(text)
+                self._print_notice(text)
             case events.Receipt(text):
                 self._finish_blocks()
                 self._spoken.add("\n")
@@ -379,8 +368,7 @@ class Window:
 
     def _build(self, interrupt: Callable[[], None]) -> Application[None]:
         search = SearchToolbar()
-        completer = Completions(self._commands, *self._completes)
-        area = self._area = typing_area(self._history_file, completer, search, lambda: max(1, self._rows() // 3))
+        area = self._area = typing_area(self._history_file, self._words, search, lambda: max(1, self._rows() // 3))
         footer = Pane(FormattedTextControl(lambda: [("class:dim", cut(self._footer, self._columns()))]), height=1)
         has_footer = Condition(lambda: bool(self._footer) and self._columns() >= _FOOTER_COLUMNS)
         area.buffer.accept_handler = self._accept
