@@ -1,4 +1,4 @@
-"""What terminals are told of the program: at their start, and while they are attached."""
+"""The program as terminals see it: the greeting at their start, and all that attached ones are told."""
 
 from __future__ import annotations
 

@@ -52,10 +52,7 @@ class Chatter:
             history_file=folder / "history",
             clock=lambda: datetime.now(UTC),
             greeting="nanoclaw with canned answers, " + "and a greeting that is longer than a screen of eighty columns",
-            commands={
-                name: (told, False)
-                for name, told in (("help", "what I can do"), ("new", "start over"), ("stop", "stop the turn"))
-            },
+            commands={"help": ("what I can do", False), "new": ("start over", False), "stop": ("stop the turn", False)},
         )
         self.queue: asyncio.Queue[Inbound] = asyncio.Queue()
         self.dropped: list[str] = []
