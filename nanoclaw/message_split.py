@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 
 Units = Literal["characters", "utf-16", "bytes"]
@@ -122,19 +122,18 @@ class _Cutter:
 
     def _gap(self, gaps: list[tuple[int, int]], low: int, high: int) -> int:
         """The end of the last gap that begins within the bounds; 0 for none."""
-        for number in range(bisect_right(gaps, (high, len(self._text))) - 1, -1, -1):
-            at = min(gaps[number][1], high)
-            if at < low:
-                return 0
-            if not self._span_at(at) and self._is_good(at, high):
-                return at
-        return 0
+        last = bisect_right(gaps, (high, len(self._text)))
+        return self._latest((gaps[number][1] for number in reversed(range(last))), low, high, high)
 
     def _last(self, pattern: str, low: int, end: int, code_end: int) -> int:
         """Behind the last match within the bounds; 0 for none."""
-        for match in reversed(list(re.compile(pattern).finditer(self._text, low - 1, end + 1))):
-            at = min(match.end(), end)
-            if at < low:
+        matches = list(re.compile(pattern).finditer(self._text, low - 1, end + 1))
+        return self._latest((match.end() for match in reversed(matches)), low, end, code_end)
+
+    def _latest(self, ends: Iterable[int], low: int, end: int, code_end: int) -> int:
+        """The first of these borders, of which the last comes first, at which it may be cut; 0 for none."""
+        for at in ends:
+            if (at := min(at, end)) < low:
                 return 0
             if not self._span_at(at) and self._is_good(at, code_end):
                 return at

@@ -109,11 +109,8 @@ class _Found:
     heading: str = ""
 
     def update(self, said: Mapping[str, Any]) -> None:
-        self.kind = said.get("kind", self.kind)
-        self.parts = said.get("parts", self.parts)
-        self.fault = said.get("fault", self.fault)
-        self.cut = said.get("cut", self.cut)
-        self.total = said.get("total", self.total)
+        for name in said.keys() & {"kind", "parts", "fault", "cut", "total"}:
+            setattr(self, name, said[name])
         if "part" in said:
             self.part = _one_line(said["part"])
             self.heading = "" if self.parts == "1 page" else f"\n\n[{self.part}]\n"

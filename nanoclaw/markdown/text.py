@@ -22,7 +22,7 @@ def to_telegram(text: str) -> tuple[str, list[dict[str, Any]]]:
     """Plain text and its message entities, whose offsets count UTF-16 units. No entity begins or ends within a
     character or in white space; code stands in no other entity but a quote."""
     source = normalized(text)
-    rendered = _rendered(source, _Style())
+    rendered = _rendered(source, is_plain=False)
     if rendered is None:
         return source, []
     shown = rendered.text.rstrip()
@@ -35,19 +35,11 @@ def to_telegram(text: str) -> tuple[str, list[dict[str, Any]]]:
 def to_plain(text: str) -> str:
     """Words without markup, for where none can be shown; the address of a link is behind its words."""
     source = normalized(text)
-    rendered = _rendered(source, _Style(shows_links=True, quote="> "))
+    rendered = _rendered(source, is_plain=True)
     return source if rendered is None else rendered.text.rstrip().lstrip("\n")
 
 
 # --- text with spans -------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Style:
-    """`shows_links`: the address of a link is written behind its words; `quote` begins the lines of a quotation."""
-
-    shows_links: bool = False
-    quote: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,9 +54,9 @@ class _Span:
 
 @dataclass(slots=True)
 class _Out:
-    """Text that grows, and its spans."""
+    """Text that grows, and its spans. If it `is_plain`, signs and addresses are written for them."""
 
-    style: _Style
+    is_plain: bool
     lines: Sequence[str] = ()
     text: str = ""
     spans: list[_Span] = field(default_factory=list)
@@ -83,20 +75,20 @@ class _Out:
         self.text += other.text
 
 
-def _rendered(source: str, style: _Style) -> _Out | None:
+def _rendered(source: str, *, is_plain: bool) -> _Out | None:
     """None if only the source itself will do."""
     from markdown_it.tree import SyntaxTreeNode
 
     try:
         found = tokens(make_parser(source), source)
-        lines, out = source.split("\n"), _Out(style)
+        lines, out = source.split("\n"), _Out(is_plain)
         for number, block in enumerate(SyntaxTreeNode(found).children):
             first, last = block.map or (0, 0)
-            written = _Out(style, lines)
+            written = _Out(is_plain, lines)
             _block(written, block, 0)
             original = "\n".join(lines[first:last]).strip("\n")
             if _units(written.text) > _units(original) or not written.text.strip():
-                written = _Out(style, text=original)
+                written = _Out(is_plain, text=original)
                 if block.type == "table" and original:
                     written.spans.append(_Span("pre", 0, len(original)))
             ends_bare = set(out.text.rpartition("\n")[2].strip()) == {">"}  # the line before stands there as it was
@@ -127,7 +119,7 @@ def _block(out: _Out, node: SyntaxTreeNode, depth: int) -> None:
                 _inlines(out, node.children)
         case "fence" | "code_block":
             with out.span("pre", language(node.info) if node.type == "fence" else ""):
-                marks = [node.markup] * bool(out.style.quote)  # where nothing else shows what is code
+                marks = [node.markup] * out.is_plain  # where nothing else shows what is code
                 out.text += "\n".join(filter(None, [*marks, node.content.rstrip("\n"), *marks]))
         case "hr":
             out.text += "———"
@@ -145,13 +137,13 @@ def _block(out: _Out, node: SyntaxTreeNode, depth: int) -> None:
 
 
 def _quote(out: _Out, node: SyntaxTreeNode, depth: int) -> None:
-    if not out.style.quote:
+    if not out.is_plain:
         with out.span("blockquote"):
             _blocks(out, node.children, depth)
         return
-    inner = _Out(out.style, out.lines)
+    inner = _Out(out.is_plain, out.lines)
     _blocks(inner, node.children, depth)
-    out.text += "\n".join((out.style.quote + line).rstrip() for line in inner.text.split("\n"))
+    out.text += "\n".join(f"> {line}".rstrip() for line in inner.text.split("\n"))
 
 
 def _list(out: _Out, node: SyntaxTreeNode, depth: int) -> None:
@@ -199,7 +191,7 @@ def _link(out: _Out, node: SyntaxTreeNode) -> None:
             out.spans = [one for one in out.spans if one not in inner]  # platforms know no link within a link
         if len(out.text) == start:
             out.text += address
-    if out.style.shows_links and out.text[start:] not in (address, address.removeprefix("mailto:")):
+    if out.is_plain and out.text[start:] not in (address, address.removeprefix("mailto:")):
         out.text += f" ({address})"
 
 
@@ -215,7 +207,7 @@ def _table(node: SyntaxTreeNode) -> str:
 
 
 def _cell(node: SyntaxTreeNode) -> str:
-    out = _Out(_Style(shows_links=True))
+    out = _Out(is_plain=True)
     _inlines(out, node.children)
     return " ".join(out.text.split())
 

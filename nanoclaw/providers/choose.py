@@ -184,7 +184,10 @@ class ConfiguredModels:
 
     def is_local(self, model: str) -> bool:
         """True if a server on this machine answers for a model, whatever it is called, and should be ignored."""
-        return not self.config.get("limits.count_local", False) and is_local(self.config, model)
+        from nanoclaw.net.loopback import leads_to_loopback
+
+        is_here = leads_to_loopback(self.place_of(model)[0])
+        return is_here and not self.config.get("limits.count_local", False)
 
     async def transcribe(self, model: str, name: str, sound: bytes) -> str:
         """The text that is spoken in an audio file. Raises NanoclawError."""
@@ -297,13 +300,6 @@ def load_ahead(config: Config, model: str) -> None:
         if load := getattr(provider, "load", None):
             load()
         prices.window(model)
-
-
-def is_local(config: Config, model: str) -> bool:
-    """True if a server on this machine answers for a model, whatever it is called."""
-    from nanoclaw.net.loopback import leads_to_loopback
-
-    return leads_to_loopback(place_of(config, model)[0])
 
 
 def transcription_of(config: Config, name: str) -> Transcribe:

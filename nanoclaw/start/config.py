@@ -391,10 +391,9 @@ def table_of(path: Path, data: bytes) -> dict[str, Any]:
         return table
     except UnicodeDecodeError:
         raise ConfigError(f"{path} is not UTF-8 text. Save it as UTF-8; nothing was changed.") from None
-    except RecursionError:
-        raise ConfigError(f"{path} is not valid TOML: nested too deeply. Correct it; nothing was changed.") from None
-    except ValueError as error:  # a number of 5,000 digits is a plain one
-        raise ConfigError(f"{path} is not valid TOML: {error}. Correct that line; nothing was changed.") from None
+    except (ValueError, RecursionError) as error:  # a number of 5,000 digits is a plain one
+        why = "nested too deeply" if isinstance(error, RecursionError) else error
+        raise ConfigError(f"{path} is not valid TOML: {why}. Correct that; nothing was changed.") from None
 
 
 def _warnings(config: Config) -> Iterator[str]:
@@ -470,13 +469,7 @@ _WANTED = {str: "text in quotes", int: "a whole number", float: "a number", bool
 
 
 _TYPES: dict[str, Any] = {
-    "model": Model,
-    "person": Person,
-    "workspace": WorkspaceFolder,
-    "files": ExtraFolders,
-    "context": Context,
-    "limits": TurnLimits,
-    "session": SessionSettings,
-    "net": Net,
-    "plugins": Plugins,
+    name: type(value)
+    for name, value in Config._field_defaults.items()
+    if hasattr(value, "_fields") and name not in ("purposes", "keys")  # which are read from elsewhere
 }

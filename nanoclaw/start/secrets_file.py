@@ -39,7 +39,13 @@ def read_whole(path: Path) -> bytes | None:
     """All of the file, None if there is none. Raises ConfigError: for a link to nothing too, since settings were meant
     to be there."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)  # the reader of a pipe waits for nobody
+        with open(path, "rb", opener=_opened) as file:
+            found = os.fstat(file.fileno())
+            if not stat.S_ISREG(found.st_mode):
+                raise ConfigError(f"{path} cannot be read: it is not a plain file.")
+            if found.st_size > _MOST_BYTES:
+                raise ConfigError(f"{path} cannot be read: it has {found.st_size / 1e6:.0f} MB, of at most 10.")
+            return file.read()
     except FileNotFoundError:
         if path.is_symlink():
             raise ConfigError(f"{path} is a link to {path.readlink()}, and nothing is there.") from None
@@ -50,19 +56,10 @@ def read_whole(path: Path) -> bytes | None:
         ) from None
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
-    try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
-            kind = "Is a directory" if stat.S_ISDIR(found.st_mode) else "it is not a plain file"
-            raise ConfigError(f"{path} cannot be read: {kind}.")
-        if found.st_size > _MOST_BYTES:
-            raise ConfigError(f"{path} cannot be read: it has {found.st_size / 1e6:.0f} MB, of at most 10.")
-        with open(descriptor, "rb", closefd=False) as file:
-            return file.read()
-    except OSError as error:
-        raise ConfigError(f"{path} cannot be read: {error.strerror}.") from error
-    finally:
-        os.close(descriptor)
+
+
+def _opened(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK)  # the reader of a pipe waits for nobody
 
 
 def read(path: Path) -> dict[str, str]:
@@ -140,18 +137,18 @@ class KeySources(NamedTuple):
 
     def of_setting(self, key: str) -> str:
         """The place of a dotted key's value, '' if it has none."""
-        value = self.written.get(key)
-        if isinstance(value, str) and value.startswith(REFERENCE):
-            return "keyring" if name_in(value) in self.found else ""
-        return "file" if value else ""
+        return self._of(self.written.get(key))
 
     def of_variable(self, name: str, environment: Mapping[str, str]) -> str:
         """The place of a variable's value, '' if it has none."""
-        if name not in self.in_file:
-            return "environment" if environment.get(name) else ""
-        if name_in(self.in_file[name]):
-            return "keyring" if name_in(self.in_file[name]) in self.found else ""
-        return "file" if self.in_file[name] else ""
+        if name in self.in_file:
+            return self._of(self.in_file[name])
+        return "environment" if environment.get(name) else ""
+
+    def _of(self, value: Any) -> str:
+        if name := name_in(value):
+            return "keyring" if name in self.found else ""
+        return "file" if value else ""
 
     def lacking(self) -> Iterator[str]:
         """A sentence for each entry of the keyring that could not be read."""
