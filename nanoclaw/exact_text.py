@@ -19,13 +19,14 @@ def call_text(arguments: Mapping[str, object]) -> str:
     return texts[0] if [*arguments] == ["command"] else "\n".join(lines)
 
 
-def exactly(text: str, most: int = MOST) -> str:
-    """A text as a code block, so that none of its Markdown is rendered; of a longer one both ends, and a count."""
+def exactly(text: str, most: int = MOST, kind: str = "") -> str:
+    """A text as a code block, so that none of its Markdown is rendered; of a longer one both ends, and a count. `kind`
+    says what it is, such as a diff."""
     shown = revealed(text)
     if len(shown) <= most:
-        return _block(shown)
+        return _block(shown, kind)
     left_out = f"({len(shown):,} characters in all; {len(shown) - most:,} of them are not shown here)"
-    return "\n\n".join([_block(shown[: most - most // 3]), left_out, _block(shown[-(most // 3) :])])
+    return "\n\n".join([_block(shown[: most - most // 3], kind), left_out, _block(shown[-(most // 3) :], kind)])
 
 
 def is_shown_whole(text: str) -> bool:
@@ -40,6 +41,6 @@ def as_code(text: str, limit: int = 200) -> str:
     return f"{fence} {line} {fence}" if "`" in line else f"{fence}{line}{fence}"
 
 
-def _block(shown: str) -> str:
+def _block(shown: str, kind: str) -> str:
     fence = max(["``", *re.findall("`+", shown)], key=len) + "`"
-    return f"{fence}\n{shown}\n{fence}"
+    return f"{fence}{kind}\n{shown}\n{fence}"

@@ -6,6 +6,7 @@ import json
 import re
 
 from nanoclaw.core.messages import ToolCall, ToolResult
+from nanoclaw.exact_text import exactly
 
 IN_CHATS = 3_000
 """Characters of each part that a chat app is sent."""
@@ -21,7 +22,8 @@ def whole(number: int, last: int, call: ToolCall | None, result: ToolResult, mos
     parts = [f"**{mark} {_name(result.name)}**, call {number}{of}, {when}"]
     for kind, text in (("", _arguments(call, result.diff)), ("diff", result.diff), ("", result.text or "(no output)")):
         if text.strip():
-            parts.append(_fenced(kind, _cut(text, most)))
+            parts.append(exactly(text.rstrip(), most, kind or "text"))
+            parts += ["A terminal shows all."] * (len(text) > most)
     parts += [f"It came with {len(result.images)} picture(s)."] if result.images else []
     return "\n\n".join(parts)
 
@@ -51,15 +53,3 @@ def _value(value: object) -> str:
     if not isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
     return value if "\n" not in value.rstrip() else "\n" + "\n".join(f"  {line}" for line in value.rstrip().split("\n"))
-
-
-def _cut(text: str, most: int) -> str:
-    if len(text) <= most:
-        return text
-    half = most // 2
-    return f"{text[:half]}\n[... {len(text) - most:,} characters left out: a terminal shows all ...]\n{text[-half:]}"
-
-
-def _fenced(kind: str, text: str) -> str:
-    longest = max((len(ticks) for ticks in re.findall(r"`{3,}", text)), default=2)
-    return f"{'`' * (longest + 1)}{kind or 'text'}\n{text.rstrip()}\n{'`' * (longest + 1)}"
