@@ -156,9 +156,8 @@ async def fetch_public(url: str, most: int, store: str = "") -> bytes:
     except TimeoutError:
         raise ChannelUnavailable("the file did not come in time.") from None
     except public.NetError as error:
-        is_private = isinstance(error, public.NotPublic) and error.is_private
         is_final = isinstance(error, public.NotPublic | BadStatus)
-        kind = PrivateAddress if is_private else Undeliverable if is_final else ChannelError
+        kind = PrivateAddress if error.opens else Undeliverable if is_final else ChannelError
         raise kind(f"the file cannot be fetched: {error}.") from None
     if page.is_cut:
         raise too_large(most)

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, urljoin, urlsplit, urlunsplit
 
+from nanoclaw import __version__
 from nanoclaw.net.charset import decoded, words_of
 from nanoclaw.net.public import NetError, NotPublic, NotReached, WebHost, host_of, public_addresses, shown
 
@@ -57,7 +58,6 @@ async def fetch(
     most_bytes: int,
     *,
     allow: Collection[str] = (),
-    agent: str = "nanoclaw",
     redirects: int = 0,
     headers: Mapping[str, str] = _EMPTY,
     send: bytes | None = None,
@@ -87,7 +87,7 @@ async def fetch(
         cookies.set_cookie_header(asked)
         for address in addresses:
             try:
-                page = await _asked(asked, host, address, most_bytes, agent, cookies)
+                page = await _asked(asked, host, address, most_bytes, cookies)
                 break
             except (httpx.ConnectError, httpx.ConnectTimeout) as error:
                 failed = error
@@ -111,7 +111,7 @@ _MOVED = ("301", "302", "303", "307", "308")
 
 
 async def _asked(
-    asked: httpx.Request, host: WebHost, address: str, most_bytes: int, agent: str, cookies: httpx.Cookies
+    asked: httpx.Request, host: WebHost, address: str, most_bytes: int, cookies: httpx.Cookies
 ) -> FetchedPage:
     """One answer of the server at an address. Raises ConnectError and ConnectTimeout as they come, else NetError."""
     from nanoclaw.net.slim_httpx import httpx
@@ -119,7 +119,7 @@ async def _asked(
     parts, number = urlsplit(str(asked.url)), f"[{address}]" if ":" in address else address
     path = quote(parts.path or "/", safe=_SAFE) + ("?" + quote(parts.query, safe=_SAFE + "?") if parts.query else "")
     headers = {
-        "user-agent": agent,
+        "user-agent": f"nanoclaw/{__version__} (personal assistant)",
         "accept": "text/*, application/json, */*;q=0.5",
         **asked.headers,
         "host": host.named,

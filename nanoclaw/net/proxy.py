@@ -60,11 +60,10 @@ class JudgingProxy:
         try:
             return await public_addresses(host, port, allow=self._allow)
         except NotPublic as error:
-            name = f"[{host}]" if ":" in host else host
-            said = f'{error}. The person can open it in config.toml: [net] allow = ["{name}:{port}"]'
+            said = f"{error}.{error.opens}"
             if len(self.refusals) < TOLD:
                 self.refusals[said] = None
-            raise NotPublic(said, is_private=error.is_private) from None
+            raise NotPublic(said) from None
         except NetError as error:
             self._failed(host, str(error))
             raise

@@ -50,17 +50,20 @@ _ISATAP = (0x00005EFE, 0x02005EFE)
 class NetError(OSError):
     """Nothing was fetched; its text is a sentence for a person."""
 
+    opens = ""
+    """Of a private address: how the person can open it, a sentence with a space in front."""
+
 
 class NotReached(NetError):
     """No connection came about: nobody was asked anything."""
 
 
 class NotPublic(NetError):
-    """An address that is private, malformed or of another kind. `is_private`: it could be allowed."""
+    """An address that is private, malformed or of another kind."""
 
-    def __init__(self, text: str, *, is_private: bool = False) -> None:
+    def __init__(self, text: str, *, opens: str = "") -> None:
         super().__init__(text)
-        self.is_private = is_private
+        self.opens = opens
 
 
 class WebHost(NamedTuple):
@@ -174,7 +177,9 @@ async def public_addresses(host: str, port: int, *, allow: Collection[str] = ())
             if not is_public(ip):
                 where = "this machine" if ip.is_loopback or ip.is_unspecified else "a private address"
                 named = host if host == str(ip) else f"{host} ({ip})"
-                raise NotPublic(f"{named} is {where}. Only public pages are read", is_private=True)
+                entry = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+                opens = f' The person can open it in config.toml: [net] allow = ["{entry}"]'
+                raise NotPublic(f"{named} is {where}. Only public pages are read", opens=opens)
     return addresses
 
 

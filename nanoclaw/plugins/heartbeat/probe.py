@@ -103,7 +103,7 @@ async def _page(host: Host, address: str) -> str:
         async with asyncio.timeout(PAGE_SECONDS):
             return (await fetch(address, PAGE_BYTES, allow=host.setting("net.allow"))).text
     except NotPublic as error:
-        raise ToolError(f"{error}{': net.allow can open it' if error.is_private else ''}") from None
+        raise ToolError(f"{error}{': net.allow can open it' if error.opens else ''}") from None
     except TimeoutError:
         raise ToolError(f"it gave no complete answer within {PAGE_SECONDS:.0f} s") from None
 

@@ -10,7 +10,7 @@ import httpx2
 
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.escapes import one_line
-from nanoclaw.net.public import NetError, NotPublic, host_of, public_addresses, shown
+from nanoclaw.net.public import NetError, host_of, public_addresses, shown
 from nanoclaw.plugins.mcp.wire import MOST_MESSAGE_BYTES
 
 
@@ -33,9 +33,7 @@ class JudgedTransport(httpx2.AsyncBaseTransport):
             host = host_of(str(asked))
             addresses = await public_addresses(host.host, host.port, allow=self._allow)
         except NetError as error:
-            said = f"it leads to {shown(str(asked))}, and {error}"
-            if isinstance(error, NotPublic) and error.is_private:
-                said = f'{said}. You can open it in config.toml: [net] allow = ["{host_of(str(asked)).named}"]'
+            said = f"it leads to {shown(str(asked))}, and {error}{'.' * bool(error.opens)}{error.opens}"
             self._refused(said)  # the SDK may keep an error to itself
             raise ConfigError(said) from None
         for address in addresses[:-1]:

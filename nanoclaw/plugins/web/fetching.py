@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import urljoin
 from urllib.robotparser import RobotFileParser
 
-from nanoclaw import __version__
 from nanoclaw.core.errors import ToolError
 from nanoclaw.core.messages import UserMessage
 from nanoclaw.core.plugin import Host, ToolOutput
 from nanoclaw.core.tool import ToolContext
 from nanoclaw.net.page import BadStatus, FetchedPage, fetch
-from nanoclaw.net.public import NetError, NotPublic, NotReached, WebHost, host_of, shown
+from nanoclaw.net.public import NetError, NotReached, WebHost, host_of, shown
 from nanoclaw.outputs import Outputs, hint
 from nanoclaw.plugins.web.contents import MOST_BYTES, PageContents, UnreadablePage, contents
 from nanoclaw.tokenizer import tokens
@@ -135,8 +134,8 @@ class Fetching:
         except NotReached as error:
             raise ToolError(f"{shown(url)} was not read: {error}.") from None
         except NetError as error:
-            if opens := self._opens(url, error):
-                raise ToolError(f"{shown(url)} was not read: {error}.{opens}") from None
+            if error.opens:
+                raise ToolError(f"{shown(url)} was not read: {error}.{error.opens}") from None
             return _failed(url, f"{shown(url)} was not read: {error}.")
         except UnreadablePage as error:
             return _failed(url, str(error))
@@ -164,8 +163,7 @@ class Fetching:
         return ToolOutput(text, outside=found.url)
 
     async def _page(self, url: str, most_bytes: int) -> FetchedPage:
-        agent = f"{AGENT}/{__version__} (personal assistant)"
-        return await fetch(url, most_bytes, allow=self._allow, agent=agent, redirects=REDIRECTS)
+        return await fetch(url, most_bytes, allow=self._allow, redirects=REDIRECTS)
 
     async def _contents(self, page: FetchedPage) -> PageContents:
         stopped = threading.Event()
@@ -179,13 +177,6 @@ class Fetching:
         history = self._host.conversations.of(context.conversation).history
         said = (one.text for one in history if isinstance(one, UserMessage) and one.origin in _ORIGINS)
         return any(host.host in text.casefold() for text in said)
-
-    def _opens(self, url: str, error: NetError) -> str:
-        """The setting that opens the private place of an address, for the person; '' if another is the trouble."""
-        if not isinstance(error, NotPublic) or not error.is_private:
-            return ""
-        named = host_of(url if "://" in url else f"https://{url}").named
-        return f' The person can open it in config.toml: [net] allow = ["{named}"]'
 
     def _shown(self, page: KeptPage, question: str, now: datetime) -> str:
         age = int((now - page.at).total_seconds() // 60)

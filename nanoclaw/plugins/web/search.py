@@ -12,7 +12,6 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from urllib.parse import urlencode
 
-from nanoclaw import __version__
 from nanoclaw.core.errors import ToolError
 from nanoclaw.escapes import one_line
 from nanoclaw.net.page import BadStatus, fetch
@@ -162,9 +161,8 @@ class WebSearch:
         SearchError."""
         host = host_of(url)
         allow = (f"[{host.host}]:{host.port}" if ":" in host.host else f"{host.host}:{host.port}",)
-        agent = f"nanoclaw/{__version__} (personal assistant)"
         try:
-            page = await fetch(url, MOST_BYTES, allow=allow, agent=agent, headers=headers, send=send)
+            page = await fetch(url, MOST_BYTES, allow=allow, headers=headers, send=send)
         except BadStatus as error:
             raise SearchError(self._refusal(error)) from None
         except NetError as error:
