@@ -20,8 +20,7 @@ def call_text(arguments: Mapping[str, object]) -> str:
 
 
 def exactly(text: str, most: int = MOST, kind: str = "") -> str:
-    """A text as a code block, so that none of its Markdown is rendered; of a longer one both ends, and a count. `kind`
-    says what it is, such as a diff."""
+    """A text as a code block of a `kind`, in which no Markdown is rendered; of a longer one both ends, and a count."""
     shown = revealed(text)
     if len(shown) <= most:
         return _block(shown, kind)

@@ -48,10 +48,9 @@ _ISATAP = (0x00005EFE, 0x02005EFE)
 
 
 class NetError(OSError):
-    """Nothing was fetched; its text is a sentence for a person."""
+    """Nothing was fetched; its text is a sentence for a person. `opens` is one on how they open a private address."""
 
     opens = ""
-    """Of a private address: how the person can open it, a sentence with a space in front."""
 
 
 class NotReached(NetError):
