@@ -16,9 +16,7 @@ from nanoclaw.core.messages import (
     Message,
     ModelRequest,
     SystemPrompt,
-    ToolCall,
     ToolResult,
-    ToolSpec,
     Usage,
     UserMessage,
 )
@@ -69,17 +67,34 @@ class Anthropic(Adaptable[AnthropicHabits], ModelClient):
         ModelClient.__init__(self, endpoint, retries, {"anthropic-version": VERSION})
 
     async def answer(self, request: ModelRequest, habits: AnthropicHabits, on_event: OnEvent) -> AssistantMessage:
-        reading = partial(_read, self.model)
-        return await self.ask(self._body(request, habits), request.limits.timeout_seconds, reading, on_event)
+        async def read(reply: HttpReply, show: OnEvent) -> AssistantMessage:
+            return await _Answer(show).read(reply, self.model, {"form": "anthropic"})
+
+        return await self.ask(self._body(request, habits), request.limits.timeout_seconds, read, on_event)
 
     def learn(self, habits: AnthropicHabits, words: str, request: ModelRequest) -> Lesson[AnthropicHabits] | None:
-        return _learn(habits, words.lower(), request)
+        said = words.lower()
+        if limit := re.search(r"max_tokens:? \d+ > (\d+)", said):
+            return Lesson(habits._replace(output_tokens=int(limit[1])))
+        asks_effort = habits.effort and request.effort in _BUDGETS and "signature" not in said
+        if asks_effort and re.search(r"thinking|effort|output_config", said):
+            if habits.effort == "named" and re.search(r"adaptive|effort|output_config", said):
+                return Lesson(habits._replace(effort="budget"))
+            return Lesson(habits._replace(effort=""), "has no effort setting: it is left out")
+        if habits.echo and "signature" in said:
+            return Lesson(habits._replace(echo=False))
+        if habits.vision and has_images(request) and "image" in said:
+            return Lesson(habits._replace(vision=False), lost="sees_images")
+        return None
 
     def _body(self, request: ModelRequest, habits: AnthropicHabits) -> bytes:
         name = self.endpoint.wire_model or self.model.removeprefix("anthropic/")
         body: dict[str, Any] = {"model": name}
         if request.tools:
-            body["tools"] = [_wire_tool(tool) for tool in request.tools]
+            body["tools"] = [
+                {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
+                for tool in request.tools
+            ]
         if system := wire_system(request.system):
             body["system"] = system
         after: dict[str, Any] = {}
@@ -165,11 +180,16 @@ def _image_block(image: Image, vision: bool) -> dict[str, Any]:
 
 def _answer_blocks(message: AssistantMessage, echo: bool) -> list[dict[str, Any]]:
     """The answer's blocks in the order they came in; thinking exactly as it was signed."""
-    calls = [_call_block(call) for call in message.tool_calls]
+    calls: list[dict[str, Any]] = [
+        {"type": "tool_use", "id": plain_id(one.id, ID_LIMIT), "name": one.name, "input": json.loads(one.arguments)}
+        for one in message.tool_calls
+    ]
     text = message.text.rstrip() if not calls else message.text
-    order = _order(message) if echo else []
+    order = kept_of(message, "anthropic").get("blocks") if echo else []
     blocks: list[dict[str, Any]] = []
-    for block in order:
+    for block in order if isinstance(order, list) else ():
+        if not isinstance(block, dict):
+            continue
         if _is_signed(block):
             blocks.append(block)
         elif block.get("type") == "text" and text.strip():
@@ -191,39 +211,6 @@ def _is_signed(block: dict[str, Any]) -> bool:
         case {"type": "redacted_thinking", "data": str()}:
             return True
     return False
-
-
-def _order(message: AssistantMessage) -> list[dict[str, Any]]:
-    blocks = kept_of(message, "anthropic").get("blocks")
-    return [block for block in blocks if isinstance(block, dict)] if isinstance(blocks, list) else []
-
-
-def _call_block(call: ToolCall) -> dict[str, Any]:
-    return {
-        "type": "tool_use",
-        "id": plain_id(call.id, ID_LIMIT),
-        "name": call.name,
-        "input": json.loads(call.arguments),
-    }
-
-
-def _wire_tool(tool: ToolSpec) -> dict[str, Any]:
-    return {"name": tool.name, "description": tool.description, "input_schema": tool.parameters}
-
-
-def _learn(habits: AnthropicHabits, said: str, request: ModelRequest) -> Lesson[AnthropicHabits] | None:
-    if limit := re.search(r"max_tokens:? \d+ > (\d+)", said):
-        return Lesson(habits._replace(output_tokens=int(limit[1])))
-    asks_effort = habits.effort and request.effort in _BUDGETS and "signature" not in said
-    if asks_effort and re.search(r"thinking|effort|output_config", said):
-        if habits.effort == "named" and re.search(r"adaptive|effort|output_config", said):
-            return Lesson(habits._replace(effort="budget"))
-        return Lesson(habits._replace(effort=""), "has no effort setting: it is left out")
-    if habits.echo and "signature" in said:
-        return Lesson(habits._replace(echo=False))
-    if habits.vision and has_images(request) and "image" in said:
-        return Lesson(habits._replace(vision=False), lost="sees_images")
-    return None
 
 
 class _Answer(ChatAnswer):
@@ -300,7 +287,3 @@ class _Answer(ChatAnswer):
 
 def _dict(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
-
-
-async def _read(model: str, reply: HttpReply, on_event: OnEvent) -> AssistantMessage:
-    return await _Answer(on_event).read(reply, model, {"form": "anthropic"})

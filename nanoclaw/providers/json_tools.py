@@ -147,7 +147,8 @@ def fit(history: Sequence[Message], budget: int, count: Callable[[str], int] | N
     cached state stays of use.
     """
     groups = exchanges(history)
-    sizes = [_tokens_of(group, count or estimate) for group in groups]
+    measure = count or estimate
+    sizes = [sum(measure(one["content"]) + 5 for one in history_messages(group)) for group in groups]
     step = max(1, budget // 2)
     to_drop = ceil(max(0, sum(sizes) - budget) / step) * step
     start = dropped = 0
@@ -352,10 +353,6 @@ def _plain(schema: dict[str, Any]) -> dict[str, Any]:
         plain["required"] = [name for name in schema.get("required", ()) if name in schema["properties"]]
         plain["additionalProperties"] = False
     return plain
-
-
-def _tokens_of(messages: Sequence[Message], count: Callable[[str], int]) -> int:
-    return sum(count(message["content"]) + 5 for message in history_messages(messages))
 
 
 def _decode(text: str, start: int) -> tuple[Any, int] | None:

@@ -205,15 +205,12 @@ def _apart(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
             continue
         groups = _without_equals(message.get("tool_calls", ()))
         for number, calls in reversed(list(enumerate(groups))):
-            answer = {**message, "tool_calls": calls} if not number else _more(calls)
+            first = message if not number else {"role": "assistant", "content": None}
+            answer = {**first, "tool_calls": calls}
             apart += [*(results.pop(call["id"]) for call in reversed(calls)), answer]
         if not groups:
             apart.append(message)
     return apart[::-1]
-
-
-def _more(calls: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"role": "assistant", "content": None, "tool_calls": calls}
 
 
 def _without_equals(calls: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:

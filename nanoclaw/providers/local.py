@@ -286,14 +286,10 @@ class _Llama:
 
 async def _read_ahead(path: Path) -> AsyncIterator[float]:
     """Bring the file into the system's cache, telling how far it is; a file that cannot be read is not our concern."""
-    size = await asyncio.to_thread(_size, path)
+    size = await asyncio.to_thread(lambda: path.stat().st_size if path.is_file() else 0)
     for start in range(0, size, READ_AHEAD):
         await asyncio.to_thread(_touch, path, start)
         yield min(1.0, (start + READ_AHEAD) / size)
-
-
-def _size(path: Path) -> int:
-    return path.stat().st_size if path.is_file() else 0
 
 
 def _touch(path: Path, start: int) -> None:

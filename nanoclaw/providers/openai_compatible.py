@@ -28,6 +28,9 @@ ToolMode = Literal["native", "json"]
 LimitField = Literal["max_tokens", "max_completion_tokens", ""]
 
 
+_UNKNOWN = "unsupported|not supported|unexpected|extra|unknown|unrecognized|not permitted"
+
+
 class Dialect(NamedTuple):
     """Deviations of a server from the common form: each refusal is learned once and kept."""
 
@@ -68,14 +71,56 @@ class OpenAICompatible(Adaptable[Dialect], ModelClient):
         ModelClient.__init__(self, endpoint._replace(path="/chat/completions"), retries)
 
     async def answer(self, request: ModelRequest, habits: Dialect, on_event: OnEvent) -> AssistantMessage:
-        read = _read_json_mode if habits.tool_mode == "json" else _read
-        reading = partial(read, self.model, request)
-        answer = await self.ask(self._body(request, habits), request.limits.timeout_seconds, reading, on_event)
+        async def read(reply: HttpReply, show: OnEvent) -> AssistantMessage:
+            if habits.tool_mode == "json":
+                return await _read_json_mode(self.model, reply, show)
+            return await ChatAnswer(show, request).read(reply, self.model, {"form": "openai"})
+
+        answer = await self.ask(self._body(request, habits), request.limits.timeout_seconds, read, on_event)
         await self._check_length(request, answer, on_event)
         return answer
 
     def learn(self, habits: Dialect, words: str, request: ModelRequest) -> Lesson[Dialect] | None:
-        return _learn(habits, words.lower(), request)
+        dialect, said = habits, words.lower()
+        if dialect.usage_option and "stream_options" in said:
+            return Lesson(dialect._replace(usage_option=False))
+        if dialect.limit_field and re.search(r"max_(completion_)?tokens", said):
+            return Lesson(dialect._replace(limit_field=_other_limit(dialect.limit_field, said)))
+        if request.effort and request.effort not in dialect.refused_efforts and effort_is_refused(said):
+            refused = (*dialect.refused_efforts, request.effort)
+            return Lesson(dialect._replace(refused_efforts=refused), f"has no effort {request.effort}: it is left out")
+        if "reasoning_content" in said and (dialect.echo != "reasoning_content" or not dialect.echo_always):
+            wanted = not re.search(
+                r"unsupported|not supported|unexpected|extra|unknown|unrecognized|not permitted", said
+            )
+            if wanted or dialect.echo:
+                return Lesson(dialect._replace(echo="reasoning_content" if wanted else "", echo_always=wanted))
+        if dialect.system_role and re.search(r"system (role|message)\w* (is |are )?not supported|system role", said):
+            return Lesson(dialect._replace(system_role=False))
+        if not dialect.strict_roles and re.search(r"alternat|consecutive|roles? must|unexpected role", said):
+            return Lesson(dialect._replace(strict_roles=True))
+        if not dialect.short_call_ids and "length of 9" in said:
+            return Lesson(dialect._replace(short_call_ids=True))
+        if (
+            dialect.vision
+            and has_images(request)
+            and re.search(r"image|vision|multi-?modal|mmproj|expected a string", said)
+        ):
+            return Lesson(dialect._replace(vision=False), lost="sees_images")
+        if (
+            dialect.tool_mode == "native"
+            and request.tools
+            and re.search(r"(not support|that support) (tool|function)|--jinja", said)
+        ):
+            note = "cannot call tools by itself; it is asked for JSON instead"
+            return Lesson(dialect._replace(tool_mode="json"), note, "calls_tools")
+        if (
+            dialect.tool_mode == "json"
+            and dialect.schema
+            and re.search(r"response_format|json_schema|schema|grammar", said)
+        ):
+            return Lesson(dialect._replace(schema=False), lost="takes_schema")
+        return None
 
     async def _check_length(self, request: ModelRequest, answer: AssistantMessage, on_event: OnEvent) -> None:
         """Raises ContextTooLong if the server read only a part, and answered as if that had been all."""
@@ -143,8 +188,16 @@ class ChatDialect:
                 open.append(message)
 
     def _add_opaque(self, wire: dict[str, Any], message: AssistantMessage) -> None:
+        """Give a model its own reasoning back, in the field its provider asks for."""
         is_own = message.model.split("/")[0] == self.model.split("/")[0]
-        _echo(wire, kept_of(message, "openai") if is_own else {}, self._dialect)
+        kept = kept_of(message, "openai") if is_own else {}
+        if self._dialect.echo == "reasoning_content":
+            if "reasoning_content" in kept or self._dialect.echo_always:
+                wire["reasoning_content"] = kept.get("reasoning_content", "")
+        elif "reasoning_details" in kept:
+            wire["reasoning_details"] = kept["reasoning_details"]
+        elif "reasoning_content" in kept:
+            wire["reasoning"] = kept["reasoning_content"]
 
 
 def _in_turn(last: dict[str, Any], message: dict[str, Any]) -> list[dict[str, Any]]:
@@ -157,56 +210,12 @@ def _in_turn(last: dict[str, Any], message: dict[str, Any]) -> list[dict[str, An
     return [last, message]
 
 
-def _learn(dialect: Dialect, said: str, request: ModelRequest) -> Lesson[Dialect] | None:
-    if dialect.usage_option and "stream_options" in said:
-        return Lesson(dialect._replace(usage_option=False))
-    if dialect.limit_field and re.search(r"max_(completion_)?tokens", said):
-        return Lesson(dialect._replace(limit_field=_other_limit(dialect.limit_field, said)))
-    if request.effort and request.effort not in dialect.refused_efforts and effort_is_refused(said):
-        refused = (*dialect.refused_efforts, request.effort)
-        return Lesson(dialect._replace(refused_efforts=refused), f"has no effort {request.effort}: it is left out")
-    if "reasoning_content" in said and (dialect.echo != "reasoning_content" or not dialect.echo_always):
-        wanted = not re.search(r"unsupported|not supported|unexpected|extra|unknown|unrecognized|not permitted", said)
-        if wanted or dialect.echo:
-            return Lesson(dialect._replace(echo="reasoning_content" if wanted else "", echo_always=wanted))
-    if dialect.system_role and re.search(r"system (role|message)\w* (is |are )?not supported|system role", said):
-        return Lesson(dialect._replace(system_role=False))
-    if not dialect.strict_roles and re.search(r"alternat|consecutive|roles? must|unexpected role", said):
-        return Lesson(dialect._replace(strict_roles=True))
-    if not dialect.short_call_ids and "length of 9" in said:
-        return Lesson(dialect._replace(short_call_ids=True))
-    if (
-        dialect.vision
-        and has_images(request)
-        and re.search(r"image|vision|multi-?modal|mmproj|expected a string", said)
-    ):
-        return Lesson(dialect._replace(vision=False), lost="sees_images")
-    if (
-        dialect.tool_mode == "native"
-        and request.tools
-        and re.search(r"(not support|that support) (tool|function)|--jinja", said)
-    ):
-        note = "cannot call tools by itself; it is asked for JSON instead"
-        return Lesson(dialect._replace(tool_mode="json"), note, "calls_tools")
-    if (
-        dialect.tool_mode == "json"
-        and dialect.schema
-        and re.search(r"response_format|json_schema|schema|grammar", said)
-    ):
-        return Lesson(dialect._replace(schema=False), lost="takes_schema")
-    return None
-
-
 def _other_limit(field: LimitField, said: str) -> LimitField:
     """The other spelling when the server asks for it; none when the number itself is refused."""
-    unknown = re.search(r"unsupported|not supported|unknown|unrecognized|unexpected|extra|not permitted|use ", said)
+    unknown = re.search(f"{_UNKNOWN}|use ", said)
     if unknown and field == "max_tokens" and "max_completion_tokens" in said:
         return "max_completion_tokens"
     return "max_tokens" if unknown and field == "max_completion_tokens" else ""
-
-
-async def _read(model: str, request: ModelRequest, reply: HttpReply, on_event: OnEvent) -> AssistantMessage:
-    return await ChatAnswer(on_event, request).read(reply, model, {"form": "openai"})
 
 
 def _json_mode(request: ModelRequest, has_schema: bool) -> dict[str, Any]:
@@ -217,7 +226,7 @@ def _json_mode(request: ModelRequest, has_schema: bool) -> dict[str, Any]:
     return {**form, "messages": json_messages(request), "temperature": 0}
 
 
-async def _read_json_mode(model: str, request: ModelRequest, reply: HttpReply, on_event: OnEvent) -> AssistantMessage:
+async def _read_json_mode(model: str, reply: HttpReply, on_event: OnEvent) -> AssistantMessage:
     from nanoclaw.providers.json_tools import ReplyReader, read_reply
 
     reader = ReplyReader()
@@ -232,17 +241,6 @@ async def _read_json_mode(model: str, request: ModelRequest, reply: HttpReply, o
     said = read_reply(raw.text)
     finish = "tool_calls" if said.calls and raw.finish == "stop" else raw.finish
     return raw._replace(text=said.text, tool_calls=said.calls, finish=finish)
-
-
-def _echo(wire: dict[str, Any], kept: dict[str, Any], dialect: Dialect) -> None:
-    """Give a model its own reasoning back, in the field its provider asks for."""
-    if dialect.echo == "reasoning_content":
-        if "reasoning_content" in kept or dialect.echo_always:
-            wire["reasoning_content"] = kept.get("reasoning_content", "")
-    elif "reasoning_details" in kept:
-        wire["reasoning_details"] = kept["reasoning_details"]
-    elif "reasoning_content" in kept:
-        wire["reasoning"] = kept["reasoning_content"]
 
 
 def _joined(first: Any, second: Any) -> Any:

