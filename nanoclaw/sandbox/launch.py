@@ -2,7 +2,8 @@
 
 It confines its child, which becomes the command, and takes over every orphan, so that all that comes from the command
 is below it; whoever started it ends that. Its arguments are two descriptors and the command. REPORT gets what a keeper
-tells (see `spawn`). TASK has what is to be done, marshalled.
+tells (see `spawn`). TASK has what is to be done, marshalled: limits of each process by the kernel's numbers, rules of
+Landlock, a filter of seccomp that asks about attributes (b"" for none), and the folders in which they may be changed.
 """
 
 import _signal  # type: ignore[import-not-found]
@@ -16,15 +17,7 @@ from nanoclaw.sandbox import landlock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NoReturn, TypedDict
-
-    class Task(TypedDict):
-        limits: list[tuple[int, int]]  # of each process, by their numbers
-        rules: list[tuple[str, int]]  # of Landlock
-        seccomp: bytes  # a filter that asks about attributes; b"" for none
-        folders: list[str]  # in which they may be changed
-else:
-    Task = dict  # `typing` would be half of the start
+    from typing import NoReturn  # it would be half of the start
 
 _PARENT_GONE = _signal.SIGRTMAX
 BELOW = 10  # steps of priority: a thousand processes of a command let the program have its turn
@@ -33,7 +26,7 @@ BELOW = 10  # steps of priority: a thousand processes of a command let the progr
 def main() -> "NoReturn":
     report, command = int(sys.argv[1]), sys.argv[3:]
     with open(int(sys.argv[2]), "rb") as file:
-        task: Task = marshal.load(file)
+        limits, rules, seccomp, folders = marshal.load(file)
     posix.set_inheritable(report, False)
     _signal.signal(_signal.SIGTERM, _signal.SIG_IGN)  # it is for the command
     _signal.signal(_signal.SIGINT, _signal.SIG_DFL)  # Python's own would end this when the command sends one
@@ -41,16 +34,16 @@ def main() -> "NoReturn":
     try:
         _signal.signal(_PARENT_GONE, lambda number, frame: _end_all(child))
         landlock.keep_orphans(_PARENT_GONE)
-        if task["seccomp"]:
+        if seccomp:
             asked.acquire()
-            _thread.start_new_thread(_answer, (asked, listeners, task["folders"]))  # the filter isn't for this thread
-            listeners.append(landlock.listen(task["seccomp"]))
+            _thread.start_new_thread(_answer, (asked, listeners, folders))  # the filter isn't for this thread
+            listeners.append(landlock.listen(seccomp))
         child = posix.fork()
     except OSError as error:
         _tell(report, b"!" + (error.strerror or str(error)).encode())
         posix._exit(1)
     if child == 0:
-        _become(command, task, report)
+        _become(command, limits, rules, report)
     if listeners:
         asked.release()  # only now: it must hold nothing while this forks
     pid = status = 0
@@ -68,17 +61,17 @@ def main() -> "NoReturn":
     posix._exit(0)
 
 
-def _become(command: list[str], task: "Task", report: int) -> "NoReturn":
+def _become(command: list[str], limits: list[tuple[int, int]], rules: list[tuple[str, int]], report: int) -> "NoReturn":
     try:
         posix.setpgid(0, 0)
         posix.nice(BELOW)
         for number in (_signal.SIGTERM, _signal.SIGPIPE, _signal.SIGXFSZ):  # Python ignores the last two
             _signal.signal(number, _signal.SIG_DFL)
-        for kind, most in task["limits"]:
+        for kind, most in limits:
             _, hard = resource.getrlimit(kind)
             if hard == resource.RLIM_INFINITY or most < hard:
                 resource.setrlimit(kind, (most, most))
-        landlock.confine(task["rules"])
+        landlock.confine(rules)
         _tell(report, b"+")
         posix.execv(command[0], command)
     except BaseException as error:

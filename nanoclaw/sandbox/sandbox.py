@@ -23,7 +23,6 @@ from nanoclaw import scratch_folders
 from nanoclaw.beneath.paths import has_name_in
 from nanoclaw.kept_files import MAY_GO
 from nanoclaw.sandbox import landlock, seatbelt, seccomp, view
-from nanoclaw.sandbox.launch import Task
 from nanoclaw.sandbox.protect import SETTLED_NS, Protected, SandboxError, Search, opened
 from nanoclaw.sandbox.put_back import Copies, Snapshot
 from nanoclaw.sandbox.view import Grants, Visible
@@ -132,7 +131,7 @@ class Encloser:
         if self.strength.level == "full":
             protected = protected if writes else [one for one in protected if one.kind == "closed"]
             # before, the limit counts all processes of the user, not those of a sandbox
-            counts = [int(part) for part in os.uname().release.split(".")[:2]] >= [5, 14]
+            counts = [int(part) for part in os.uname().release.split(".")[:2] if part.isdecimal()] >= [5, 14]
             limits = _limits(bounds, cpu_seconds, counts=counts)
             return self._by_bwrap(command, kept, limits, relay, protected, writes=writes)
         return self._by_rules(command, kept, _limits(bounds, cpu_seconds), protected)
@@ -299,13 +298,8 @@ class Encloser:
             return Enclosed(started, kept, Keeper((told,), report, folder, put_back, own=0))
         rules = [*rules, (folder, landlock.READ), (str(written), landlock.WRITE)]
         has_filter = self.strength.level == "files+net"
-        task = Task(
-            limits=limits,
-            rules=rules,
-            seccomp=self._filter if has_filter else b"",
-            folders=[path for path, rights in rules if rights == landlock.WRITE],
-        )
-        given = _file_with(marshal.dumps(dict(task)))
+        folders = [path for path, rights in rules if rights == landlock.WRITE]
+        given = _file_with(marshal.dumps((limits, rules, self._filter if has_filter else b"", folders)))
         launch = _python(_OWN.format("launch"), str(told), str(given))
         disks = (folder, *map(str, self._grants.writable))
         return Enclosed((*launch, *command), kept, Keeper((given, told), report, folder, put_back, disks))
