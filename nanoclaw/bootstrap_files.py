@@ -12,6 +12,7 @@ from pathlib import Path
 
 from nanoclaw.atomic_write import reason
 from nanoclaw.beneath.paths import PathRefused, Reach, open_for_reading
+from nanoclaw.log import logger
 from nanoclaw.named_tuple import NamedTuple
 
 NAMES = ("SOUL.md", "IDENTITY.md", "AGENTS.md", "TOOLS.md", "USER.md", "BOOTSTRAP.md", "MEMORY.md")
@@ -138,8 +139,6 @@ def _read(reach: Reach, name: str, template: Path) -> BootstrapFile:
 
 @lru_cache(maxsize=64)  # told once
 def _unreadable(path: Path, name: str, why: str) -> BootstrapFile:
-    from nanoclaw.log import logger
-
     logger.warning("{} is left out of the prompt: {}", path, why)
     return BootstrapFile(name, "", "file_read_error")
 

@@ -1,7 +1,7 @@
 """The log: warnings go to stderr, everything to a rotating file, secrets to neither.
 
-Write `from nanoclaw.log import logger` inside the function that logs: loguru and its two sinks cost an eighth of a
-start (180 M instructions), and most runs have nothing to log.
+loguru and its two sinks are loaded at the first line: they cost an eighth of a start (180 M instructions), and most
+runs have nothing to log.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import logging
 
-    from loguru import Record, logger
+    from loguru import Logger, Record
 
 __all__ = ["logger", "start"]
 
@@ -31,17 +31,20 @@ def start(folder: Path, redact: Callable[[str], str]) -> None:
     _set_up = partial(_add_sinks, folder, redact)
 
 
-def __getattr__(name: str) -> Any:
-    """`logger`, ready to use."""
-    global _set_up
-    if name != "logger":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from loguru import logger
+class _Logger:
+    """The one of loguru, ready to use."""
 
-    if _set_up:
-        set_up, _set_up = _set_up, None
-        set_up()
-    return logger
+    def __getattr__(self, name: str) -> Any:
+        global _set_up
+        import loguru
+
+        if _set_up:
+            set_up, _set_up = _set_up, None
+            set_up()
+        return getattr(loguru.logger, name)
+
+
+logger: Logger = _Logger()  # type: ignore[assignment]
 
 
 def _add_sinks(folder: Path | None, redact: Callable[[str], str]) -> None:

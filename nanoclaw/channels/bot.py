@@ -14,6 +14,7 @@ from nanoclaw.channels.live import LiveAnswers
 from nanoclaw.core.channel import Hints
 from nanoclaw.core.errors import Undeliverable
 from nanoclaw.core.messages import Attachment, Outbound
+from nanoclaw.log import logger
 
 PAUSE_SECONDS = 1.0
 """Between two changes of what is shown, where a platform does not ask for a longer one."""
@@ -96,6 +97,4 @@ def file_to_send(path: Path) -> tuple[bytes, str]:
 
 
 def log_skipped(platform: str, why: object) -> None:
-    from nanoclaw.log import logger
-
     logger.warning("something from {} cannot be read and is left out: {}", platform, why)

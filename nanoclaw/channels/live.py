@@ -26,6 +26,7 @@ from nanoclaw.core.events import (
 )
 from nanoclaw.core.messages import Address, Outbound
 from nanoclaw.escapes import one_line
+from nanoclaw.log import logger
 from nanoclaw.message_split import cut
 from nanoclaw.silence_token import may_become_silence, spoken
 
@@ -183,8 +184,6 @@ class LiveAnswers:
             try:
                 await sign
             except Exception as error:  # it is no more than a sign
-                from nanoclaw.log import logger
-
                 logger.debug("a reaction in {} failed: {}", chat, error)
                 self._is_asked_for_quiet(error)
 
@@ -346,8 +345,6 @@ class LiveAnswers:
         return self._under_way < SIGNS and self._timer.now() >= self._quiet_until
 
     def _failed(self, turn: _ShownTurn, error: Exception) -> None:
-        from nanoclaw.log import logger
-
         logger.warning("could not show progress in {}: {}", turn.chat, error)
         if not self._is_asked_for_quiet(error):
             turn.failures = _FAILURES if isinstance(error, Undeliverable) else turn.failures + 1

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from nanoclaw.atomic_write import NotSaved, write_atomically
 from nanoclaw.core.messages import Outbound
+from nanoclaw.log import logger
 
 KEPT = 1_000
 """Entries of a table that forgets."""
@@ -50,8 +51,6 @@ class Newest:
             self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             write_atomically(self._file, json.dumps(self._table), 0o600)
         except (OSError, NotSaved) as error:
-            from nanoclaw.log import logger
-
             logger.warning("how far {} was read cannot be saved: {}", self._platform, error)
 
 

@@ -30,6 +30,7 @@ from nanoclaw.core.store.db import PANIC, Flags, Store, Transaction, Transaction
 from nanoclaw.core.store.inbox import Inbox
 from nanoclaw.core.store.sessions import Sessions, past_counts
 from nanoclaw.core.turn import TurnParts
+from nanoclaw.log import logger
 from nanoclaw.outputs import Outputs
 from nanoclaw.redaction import Redactor
 from nanoclaw.sqlite_salvage.copies import keep_copies, keep_daily_copy
@@ -140,8 +141,6 @@ class App:
         def done(ended: asyncio.Task[object]) -> None:
             self._tasks.discard(ended)
             if not ended.cancelled() and (error := ended.exception()):
-                from nanoclaw.log import logger
-
                 logger.opt(exception=error).error("background work of the plugin {} failed", name)
 
         task.add_done_callback(done)

@@ -30,6 +30,7 @@ from nanoclaw.core.store.db import Transaction
 from nanoclaw.core.tool import Shown, ToolContext, nobody
 from nanoclaw.core.turn import RunningTurn
 from nanoclaw.escapes import one_line, plain
+from nanoclaw.log import logger
 from nanoclaw.outputs import Outputs, shortened_diff
 from nanoclaw.outside_text import block
 from nanoclaw.tool_schema import ArgumentsError, check, parse
@@ -301,8 +302,6 @@ class Toolbox:
         except NanoclawError as error:
             output = ToolOutput(str(error), is_error=True)
         except FAULTS as error:  # a defect in a tool must not end the turn
-            from nanoclaw.log import logger
-
             logger.exception("tool {} failed", call.name)
             output = ToolOutput(f"{call.name} failed: {type(error).__name__}: {error}", is_error=True)
         return ToolResult(

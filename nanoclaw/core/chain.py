@@ -45,6 +45,7 @@ from nanoclaw.core.plugin import (
     Turn,
 )
 from nanoclaw.core.store.db import Transaction
+from nanoclaw.log import logger
 
 T = TypeVar("T")
 Kinds = type | tuple[type, ...]
@@ -363,8 +364,6 @@ class Chain:
         if self.faults.get(one.name) == said:
             return
         self.faults[one.name] = said
-        from nanoclaw.log import logger
-
         logger.opt(exception=error).error("the plugin {} failed in {}; that step is skipped", one.name, said)
 
     async def _step(self, one: Plugin, hook: str, step: Callable[[], Awaitable[T | None]], kinds: Kinds) -> T | None:

@@ -11,6 +11,7 @@ from nanoclaw.core.channel import Channel, Deliver, Hints
 from nanoclaw.core.errors import FAULTS, ChannelError, ChannelUnavailable
 from nanoclaw.core.events import Event, ToolFinished, ToolProgress, ToolStarted
 from nanoclaw.core.messages import Address, Outbound
+from nanoclaw.log import logger
 
 OFFLINE_SECONDS = 3.0
 """Seconds before an unreachable or failing platform is tried again, so that messages flow soon after it is back."""
@@ -59,8 +60,6 @@ class Channels:
             try:
                 watcher(address, event)
             except FAULTS as error:  # nothing that a turn does may fail by it
-                from nanoclaw.log import logger
-
                 logger.opt(exception=error).error("what watches the events failed")
 
     def stays(self, address: Address) -> bool:
@@ -100,8 +99,6 @@ class Channels:
 
     def _broke_off(self, channel: Channel, error: Exception, seconds: float) -> None:
         """Remember an interruption, and log it unless it is the same outage as before."""
-        from nanoclaw.log import logger
-
         said = str(error) or type(error).__name__
         before, self._troubles[channel.name] = self._troubles.get(channel.name), (channel.alive, said)
         if isinstance(error, ChannelUnavailable) and before == self._troubles[channel.name]:

@@ -13,6 +13,7 @@ from nanoclaw.core.messages import Address, Inbound, UserMessage
 from nanoclaw.core.plugin import Command, Done, Reply, Said, Tx, profile_of
 from nanoclaw.core.store.db import Transaction, Transactions
 from nanoclaw.escapes import one_line
+from nanoclaw.log import logger
 from nanoclaw.named_tuple import NamedTuple
 from nanoclaw.redaction import Redactor, within
 
@@ -149,8 +150,6 @@ class Commands:
 
     def _sorry(self, error: BaseException, inbound: Inbound) -> Reply:
         """A sentence about a failed command. Only the owner is told the reason."""
-        from nanoclaw.log import logger
-
         if not isinstance(error, NanoclawError):
             logger.opt(exception=error).error("the command {} failed", one_line(inbound.message.text))
         if isinstance(error, ScheduleError | SkillError) or profile_of(inbound).name != "guest":

@@ -21,6 +21,7 @@ from nanoclaw.core.store.db import Transaction
 from nanoclaw.core.store.inbox import OpenTurn
 from nanoclaw.core.turn import AsksOwner, ModelDown, RunningTurn, TurnOver
 from nanoclaw.escapes import one_line
+from nanoclaw.log import logger
 from nanoclaw.named_tuple import NamedTuple
 
 BURST_SECONDS, BURST_MOST_SECONDS = 0.8, 5.0
@@ -502,8 +503,6 @@ def not_begun(dropped: Iterable[tuple[int, str]]) -> str:
 
 def logged(error: Exception, conversation: Address) -> str:
     """Log why a message had no answer. Returns the sentence for whoever wrote it."""
-    from nanoclaw.log import logger
-
     logger.opt(exception=error).error("answering a message in {} failed", conversation)
     return sorry(error)
 

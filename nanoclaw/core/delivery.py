@@ -21,6 +21,7 @@ from nanoclaw.core.messages import Address, Button, Outbound
 from nanoclaw.core.plugin import Later, NamedTuple
 from nanoclaw.core.store.db import PANIC, Flags, Store, Transaction, Transactions
 from nanoclaw.escapes import BLANKS, one_line
+from nanoclaw.log import logger
 
 RETRY_SECONDS = (5, 25, 120, 600)
 """Pauses after the first, second … failed attempt; after the last one the row has failed for good."""
@@ -368,8 +369,6 @@ class Delivery:
                 is_gone = await self._send(channel, line, going, sent)
         except StoreError as error:  # what is out must not go out again, whenever this can be noted
             if not is_known:
-                from nanoclaw.log import logger
-
                 logger.error("the outcome of a message to {} could not be saved: {}", row.outbound.address, error)
             self._unnoted[row.id] = sent
             line.paused = self._clock() + timedelta(seconds=FULL_SECONDS)
@@ -442,8 +441,6 @@ class Delivery:
     async def _failed(self, channel: Channel, line: _Line, row: Row, error: Exception, began: datetime) -> None:
         if not self._channels.reaches(row.outbound):  # who was there has left: it waits for them
             return
-        from nanoclaw.log import logger
-
         said, now = str(error) or type(error).__name__, self._clock()
         if not line.is_down:
             logger.warning("could not deliver a message to {}: {}", row.outbound.address, said)

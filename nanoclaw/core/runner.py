@@ -34,6 +34,7 @@ from nanoclaw.core.store.inbox import STOPPED, Inbox, OpenTurn
 from nanoclaw.core.store.sessions import Session, Sessions
 from nanoclaw.core.turn import AsksOwner, ModelDown, RunningTurn, TurnOver, TurnParts
 from nanoclaw.escapes import BLANKS
+from nanoclaw.log import logger
 from nanoclaw.runtime_metadata import escape, program_remark
 
 ONE_ANSWER = (
@@ -235,8 +236,6 @@ class Runner:
         """The end of a turn as its sender may read it: only the owner is told what went wrong."""
         if ended.reason != "failed" or profile_of(inbound).name != "guest":
             return ended
-        from nanoclaw.log import logger
-
         logger.warning("a message in {} was not answered: {}", inbound.address, ended.answer)
         return ended._replace(answer=NOT_NOW)
 

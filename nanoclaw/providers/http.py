@@ -19,6 +19,7 @@ from nanoclaw.core.errors import CannotSee, ProviderError, ProviderUnavailable
 from nanoclaw.core.events import Event, Notice, ReasoningDelta, TextDelta
 from nanoclaw.core.messages import AssistantMessage, HistoryMemo, Message, ModelRequest
 from nanoclaw.core.provider import Abilities, Ability, OnEvent
+from nanoclaw.log import logger
 from nanoclaw.net.loopback import leads_to_loopback
 from nanoclaw.net.slim_httpx import httpx as httpx
 from nanoclaw.providers.direct import Direct
@@ -225,8 +226,6 @@ async def retried(
 
 def _log(endpoint: Endpoint, error: ProviderError, what: str) -> None:
     """A line of the log for a failed try: why, where, and what comes next; nothing that the provider said."""
-    from nanoclaw.log import logger
-
     host, cause = host_of(endpoint.url), error.__context__
     why = re.split(r" It says:| \((?!\d)", str(error).replace(endpoint.url, host), maxsplit=1)[0].rstrip(".")
     if isinstance(cause, httpx.TransportError | OSError):

@@ -12,6 +12,7 @@ from datetime import date, datetime
 from pathlib import Path
 
 from nanoclaw.atomic_write import drafted, reason
+from nanoclaw.log import logger
 
 COPIES = "copies"
 """A folder beside the store."""
@@ -87,8 +88,6 @@ def keep_daily_copy(path: Path, today: date) -> str:
         for old in daily_copies(path)[KEPT:]:
             old.unlink(missing_ok=True)
     except (sqlite3.Error, OSError) as error:
-        from nanoclaw.log import logger
-
         why = reason(error) if isinstance(error, OSError) else str(error)
         said = f"no copy of {path} could be kept today: {why.rstrip('.')}."
         logger.warning(said)

@@ -36,6 +36,7 @@ from nanoclaw.core.store import history
 from nanoclaw.core.store.db import Transaction, Transactions
 from nanoclaw.core.store.sessions import Call, record
 from nanoclaw.core.turn import RunningTurn
+from nanoclaw.log import logger
 from nanoclaw.sqlite_salvage.copies import all_copies
 from nanoclaw.start.opening import drop_bytes
 
@@ -119,8 +120,6 @@ class PluginLog:
         self.debug, self.info, self.warning, self.error = (partial(self._log, level) for level in levels)
 
     def _log(self, level: str, text: str, *values: object) -> None:
-        from nanoclaw.log import logger
-
         logger.log(level, "{}: " + text, self._name, *values)
 
 

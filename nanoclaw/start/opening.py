@@ -13,6 +13,7 @@ from typing import IO, TYPE_CHECKING
 from nanoclaw.atomic_write import drafted, reason
 from nanoclaw.core.errors import StoreBusy, StoreError
 from nanoclaw.core.store.db import ASIDE, READ_ONLY, Store, advice_about, reason_of
+from nanoclaw.log import logger
 from nanoclaw.sqlite_salvage.copies import copy_database, daily_copies, is_damage, is_whole
 
 if TYPE_CHECKING:
@@ -177,7 +178,6 @@ def _put_right(path: Path, plugins: Sequence[type[Plugin]]) -> None:
         if not path.exists():
             _make(path)
         elif not is_undamaged(path):
-            from nanoclaw.log import logger
             from nanoclaw.start.recovery import recover
 
             logger.warning(recover(path, plugins))

@@ -12,6 +12,7 @@ from nanoclaw.channels.fields import string, table
 from nanoclaw.channels.web_api import UnknownToken
 from nanoclaw.channels.web_socket import Closed, WebSocket, opened
 from nanoclaw.core.errors import ChannelError, ChannelUnavailable
+from nanoclaw.log import logger
 
 Take = Callable[[str, Any], Awaitable[None]]
 """Takes an event in by its name; the session goes on behind it only once this returned."""
@@ -104,8 +105,6 @@ class Gateway:
         if closed.code == _UNKNOWN_TOKEN:
             raise UnknownToken(UNKNOWN_TOKEN)
         if closed.code == _MAY_NOT and self.intents & MESSAGE_CONTENT:
-            from nanoclaw.log import logger
-
             self.intents &= ~MESSAGE_CONTENT
             logger.warning(
                 "this Discord bot may not read what does not name it: switch on Message Content Intent under Bot at "

@@ -27,6 +27,7 @@ from nanoclaw.core.channel import ChannelHost, Deliver, Hints, Place
 from nanoclaw.core.errors import ChannelError, ConfigError, Undeliverable, WorkspaceError
 from nanoclaw.core.events import Event
 from nanoclaw.core.messages import Address, Attachment, Outbound
+from nanoclaw.log import logger
 
 MAILS_AN_HOUR = 60
 """More mails of one address that came within an hour are ignored: two programs that answer each other stop here at
@@ -184,8 +185,6 @@ class Email:
 
     async def _take(self, box: Mailbox, uid: int, deliver: Deliver) -> bool:
         """Hand one mail in. False for one that is passed over; it stops none of the others."""
-        from nanoclaw.log import logger
-
         try:
             letter = await self._letter(box, uid)
             if letter.who.address == self._address:
@@ -241,8 +240,6 @@ class Email:
             return False
         self._over = {one: told for one, told in self._over.items() if told > since}
         if sender not in self._over:
-            from nanoclaw.log import logger
-
             self._over[sender] = at
             logger.warning(
                 "E-mail: {} mails from {} came within an hour; more are refused, as it may be a loop.",
@@ -291,8 +288,6 @@ class Email:
         try:
             self._threads.keep(chat, conversation)
         except (OSError, WorkspaceError) as error:
-            from nanoclaw.log import logger
-
             logger.warning("E-mail: the thread of a mail was not kept: {}", error)
 
     def _mark(self) -> _Mark | None:

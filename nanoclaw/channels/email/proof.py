@@ -18,6 +18,7 @@ from nanoclaw.channels.email.blocking import in_thread
 from nanoclaw.channels.email.mailbox import Mailbox, MailHost, Skipped
 from nanoclaw.channels.email.trust import Headers, author
 from nanoclaw.core.errors import ChannelError, WorkspaceError
+from nanoclaw.log import logger
 
 SUBJECT = "nanoclaw mail test"
 """Of the test mails, before a word that nobody can guess."""
@@ -82,8 +83,6 @@ class Prover:
         before, now = self._kept(), self._clock()
         if before and not anew and now < datetime.fromisoformat(before.due):
             return
-        from nanoclaw.log import logger
-
         try:
             why = await self._fault(now)
             found = Proof(self._of, now.isoformat(), (now + (ELSE if why else GOOD)).isoformat(), not why, why)

@@ -27,6 +27,7 @@ from nanoclaw.core.errors import ChannelError, ConfigError, Undeliverable, Unrea
 from nanoclaw.core.events import Event
 from nanoclaw.core.messages import Address, Attachment, Inbound, Outbound
 from nanoclaw.escapes import one_line
+from nanoclaw.log import logger
 from nanoclaw.markdown.html import to_html
 
 if TYPE_CHECKING:
@@ -308,8 +309,6 @@ class Matrix:
         now = self._clock()
         last = self._remarked.get(kind)
         if last is None or (now - last).total_seconds() >= REMARK_SECONDS:
-            from nanoclaw.log import logger
-
             self._remarked[kind] = now
             logger.warning("matrix: {}", text)
 

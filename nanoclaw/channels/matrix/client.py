@@ -35,6 +35,7 @@ from nio.exceptions import EncryptionError
 from nanoclaw.channels.web_api import too_large
 from nanoclaw.core.errors import ChannelError, ChannelUnavailable, Undeliverable, Unreachable
 from nanoclaw.escapes import one_line
+from nanoclaw.log import logger
 
 REQUEST_SECONDS = 60.0
 SEND_SECONDS = 10.0
@@ -380,6 +381,4 @@ def _is_readable(event: Any, parse: Any) -> bool:
 
 
 def _log() -> Any:
-    from nanoclaw.log import logger
-
     return logger

@@ -37,6 +37,7 @@ from nanoclaw.core.events import (
 from nanoclaw.core.messages import Address, Inbound, Outbound, UserMessage
 from nanoclaw.escapes import one_line, printable
 from nanoclaw.home_socket import LONGEST, NAME, in_reach
+from nanoclaw.log import logger
 
 GATEWAY_SECONDS = 5.0
 """In which a gateway, for which the home was given up, has begun to listen."""
@@ -287,8 +288,6 @@ class Terminals:
             listening.close()
             if self._own is None:
                 raise
-            from nanoclaw.log import logger
-
             logger.warning("nobody can attach to this terminal: {}: {}", self._home / NAME, error.strerror)
             return None
 
@@ -307,8 +306,6 @@ class Terminals:
             seconds = GATEWAY_SECONDS if self.is_given_up else 0.0
             line.send({"ended": f"process {os.getpid()}, which was answering, has ended", "seconds": seconds})
         except Exception as error:
-            from nanoclaw.log import logger
-
             logger.opt(exception=error).error("an attached terminal was disconnected")
         finally:
             self._lines.discard(task)

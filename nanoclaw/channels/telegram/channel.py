@@ -24,6 +24,7 @@ from nanoclaw.core.channel import ChannelHost, Deliver, Hints, Place
 from nanoclaw.core.errors import ChannelError, Undeliverable
 from nanoclaw.core.events import Event, Queued, Settled, TurnBegan
 from nanoclaw.core.messages import Address, Attachment, Button, Inbound, Outbound
+from nanoclaw.log import logger
 from nanoclaw.markdown.text import to_telegram
 
 POLL_SECONDS = 30
@@ -229,8 +230,6 @@ class Telegram(BotChannel):
                 )
 
     async def _remove_webhook(self) -> None:
-        from nanoclaw.log import logger
-
         logger.warning("Telegram sent this bot's messages to a webhook; it is removed, so that they come here")
         await self._api.call("deleteWebhook", drop_pending_updates=False)
 
@@ -349,8 +348,6 @@ class Telegram(BotChannel):
         """Parameters to ask with instead, None for no others; each change can happen only once."""
         chat = parameters.get("chat_id")
         if refusal.moved_to and isinstance(chat, int) and chat not in self._moved:
-            from nanoclaw.log import logger
-
             logger.info("the Telegram group {} has moved to {}", chat, refusal.moved_to)
             self._moved[chat] = refusal.moved_to
             return {**parameters, "chat_id": refusal.moved_to}

@@ -8,6 +8,7 @@ from typing import Any
 from nanoclaw.atomic_write import NotSaved, write_atomically
 from nanoclaw.channels.telegram.api import Api, Refusal
 from nanoclaw.core.channel import ChannelHost, Place
+from nanoclaw.log import logger
 
 _COMMANDS, _COMMAND_LENGTH, _DESCRIPTION_LENGTH = 100, 32, 256
 
@@ -45,8 +46,6 @@ class CommandMenu:
         try:
             await self._api.call(method, **parameters)
         except Refusal as refusal:  # it is only a menu
-            from nanoclaw.log import logger
-
             logger.warning("the menu of commands cannot be changed in Telegram: {}", refusal)
 
     def _kept(self) -> frozenset[int]:
@@ -60,8 +59,6 @@ class CommandMenu:
             self._file.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
             write_atomically(self._file, json.dumps(sorted(chats)), 0o600)
         except (OSError, NotSaved) as error:
-            from nanoclaw.log import logger
-
             logger.warning("the chats with a menu of commands cannot be saved: {}", error)
 
 

@@ -26,6 +26,7 @@ from typing import IO, Any, Protocol, TypeVar
 from nanoclaw.core.errors import StoreError
 from nanoclaw.core.messages import Inbound, Outbound
 from nanoclaw.core.plugin import NamedTuple, Profile, dump_profile
+from nanoclaw.log import logger
 from nanoclaw.sqlite_salvage import UNSYNCED
 from nanoclaw.sqlite_salvage.copies import is_damage
 
@@ -278,8 +279,6 @@ class Transaction:
             try:
                 call()
             except Exception:
-                from nanoclaw.log import logger
-
                 logger.exception("something after a transaction failed")
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from nanoclaw.core.messages import AssistantMessage, Image, Message, Placed, ToolCall, ToolResult, Usage, UserMessage
 from nanoclaw.core.plugin import ConversationInfo
 from nanoclaw.core.store.db import Store
+from nanoclaw.log import logger
 
 LoadImage = Callable[[str], tuple[str, bytes]]
 """By SHA-256, the mime type and the bytes."""
@@ -190,8 +191,6 @@ def _undamaged(store: Store, text: str) -> Message | None:
     try:
         return _message(store, json.loads(text))
     except (KeyError, ValueError, TypeError, AttributeError) as error:
-        from nanoclaw.log import logger
-
         logger.warning("a message in {} is damaged and was left out: {!r}", store.path, error)
         return None
 

@@ -22,6 +22,7 @@ from nanoclaw.core.messages import (
 )
 from nanoclaw.core.store import history
 from nanoclaw.core.store.db import Transaction, Transactions
+from nanoclaw.log import logger
 
 BROKEN_OFF = (
     "interrupted: the program ended while this ran. It may have been done, fully or partly: check before you repeat it."
@@ -229,8 +230,6 @@ def _undamaged(row: Sequence[Any]) -> Inbound | None:
     try:
         return _inbound(*row[1:5])
     except (KeyError, ValueError, TypeError, AttributeError) as error:
-        from nanoclaw.log import logger
-
         logger.warning("message {} of the inbox is damaged and was left out: {!r}", row[0], error)
         return None
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from nanoclaw.core.channel import Channel, Holds
 from nanoclaw.core.errors import ChannelError, NanoclawError, Undeliverable, WorkspaceError
 from nanoclaw.core.messages import Attachment, Inbound
+from nanoclaw.log import logger
 from nanoclaw.plugins.media.folder import MediaFolder
 
 FETCH_SECONDS = 120.0
@@ -109,8 +110,6 @@ class Attachments:
         except NanoclawError:
             raise
         except Exception as error:  # a defect in a channel costs a file, never the answer
-            from nanoclaw.log import logger
-
             logger.exception("fetching a file from {} failed", name)
             raise ChannelError(f"fetching it failed ({type(error).__name__})") from None
         if len(data) > self._most:

@@ -16,6 +16,7 @@ from nanoclaw import bootstrap_files
 from nanoclaw.core.errors import SkillError
 from nanoclaw.core.messages import UserMessage
 from nanoclaw.core.plugin import Command, Draft, Ended, Finding, Host, Plugin, Profile, Reply, Said, Section, Turn, Tx
+from nanoclaw.log import logger
 from nanoclaw.named_tuple import NamedTuple
 from nanoclaw.plugins.skills import skills
 from nanoclaw.plugins.skills.skills import MOST_LISTED, Judge, Means, Skill, summary
@@ -303,8 +304,6 @@ class Skills(Plugin):
         if broken != told:
             turn.later(partial(_keep_told, broken))
         for sentence in sorted(broken - told):
-            from nanoclaw.log import logger
-
             logger.warning("{}", sentence)
 
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> None:

@@ -19,6 +19,7 @@ from typing import BinaryIO
 
 from nanoclaw.beneath.paths import open_again
 from nanoclaw.core.errors import SkillError
+from nanoclaw.log import logger
 from nanoclaw.named_tuple import NamedTuple
 
 LONGEST_BYTES = 32_000
@@ -419,8 +420,6 @@ _SYSTEMS = {"macos": "darwin", "mac": "darwin", "osx": "darwin", "windows": "win
 @lru_cache(maxsize=MOST_IN_A_FOLDER)
 def _warn(sentence: str) -> None:
     """Log a sentence once."""
-    from nanoclaw.log import logger
-
     logger.warning("{}", sentence)
 
 
