@@ -407,7 +407,7 @@ OPENERS: dict[str, tuple[str, ...]] = {
         *("plugins.sandbox.plugin", "plugins.undo.file_versions", "plugins.forget.home_files", "snapshots.copies"),
         "plugins.mcp.listing",
         *("plugins.memory.index_file", "channels.telegram.menu"),
-        *("plugins.memory.facts", "plugins.incognito.erasing", "plugins.backup.backup", "providers.local"),
+        *("plugins.memory.origins", "plugins.incognito.erasing", "plugins.backup.backup", "providers.local"),
         "plugins.service.plugin",
         *("providers.pull", "packages.pins"),
         "commands.importing",

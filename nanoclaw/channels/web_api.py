@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from nanoclaw.core.errors import ChannelError, ChannelUnavailable, Undeliverable, Unreachable
 from nanoclaw.escapes import one_line
-from nanoclaw.net.loopback import leads_to_loopback
+from nanoclaw.net import leads_to_loopback
 from nanoclaw.net.slim_httpx import httpx
 
 CALL_SECONDS = 10.0

@@ -14,7 +14,7 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidSta
 from nanoclaw.channels.web_api import CONNECT_SECONDS, UnknownToken, WebReply, host_of, reason_of
 from nanoclaw.core.errors import ChannelUnavailable, Unreachable
 from nanoclaw.escapes import one_line
-from nanoclaw.net.loopback import leads_to_loopback
+from nanoclaw.net import leads_to_loopback
 
 MOST_BYTES = 16_000_000
 """Of one event: a large server introduces itself with some megabytes."""

@@ -184,7 +184,7 @@ class ConfiguredModels:
 
     def is_local(self, model: str) -> bool:
         """True if a server on this machine answers for a model, whatever it is called, and should be ignored."""
-        from nanoclaw.net.loopback import leads_to_loopback
+        from nanoclaw.net import leads_to_loopback
 
         is_here = leads_to_loopback(self.place_of(model)[0])
         return is_here and not self.config.get("limits.count_local", False)
@@ -323,7 +323,7 @@ def _server_here(config: Config, model: str) -> str:
     """Host and port of the server on this machine that answers for a model, '' for none."""
     if model.startswith(LOCAL):
         return ""  # it has a queue of its own
-    from nanoclaw.net.loopback import leads_to_loopback
+    from nanoclaw.net import leads_to_loopback
     from nanoclaw.providers.names import services
 
     service = services().get(model.partition("/")[0].lower())

@@ -14,7 +14,7 @@ from typing import Any
 
 from nanoclaw.core.errors import ConfigError, ProviderError
 from nanoclaw.core.provider import Embedded
-from nanoclaw.net.loopback import leads_to_loopback
+from nanoclaw.net import leads_to_loopback
 from nanoclaw.providers.failures import MISFORMED, Endpoint
 from nanoclaw.providers.http import HttpReply, ModelClient, RetryPolicy
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from nanoclaw.core.errors import ContextTooLong, NanoclawError, ProviderError, ProviderRefused, ProviderUnavailable
-from nanoclaw.net.loopback import leads_to_loopback
+from nanoclaw.net import leads_to_loopback
 
 WAIT_LIMIT = 60.0
 """Seconds that one wait between two tries may take; a provider that asks for more is not asked again."""

@@ -20,7 +20,7 @@ from nanoclaw.core.events import Event, Notice, ReasoningDelta, TextDelta
 from nanoclaw.core.messages import AssistantMessage, HistoryMemo, Message, ModelRequest
 from nanoclaw.core.provider import Abilities, Ability, OnEvent
 from nanoclaw.log import logger
-from nanoclaw.net.loopback import leads_to_loopback
+from nanoclaw.net import leads_to_loopback
 from nanoclaw.net.slim_httpx import httpx as httpx
 from nanoclaw.providers.direct import Direct
 from nanoclaw.providers.failures import (

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from nanoclaw.core.errors import ConfigError
 from nanoclaw.core.provider import ABLE, Abilities, EmbeddingModel
-from nanoclaw.net.loopback import leads_to_loopback
+from nanoclaw.net import leads_to_loopback
 from nanoclaw.providers.failures import Endpoint
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from nanoclaw.net.loopback import is_loopback, leads_to_loopback
+from nanoclaw.net import is_loopback, leads_to_loopback
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST", "127.0.0.1", "127.8.9.1", "::1"])

@@ -17,7 +17,7 @@ from nanoclaw.channels.email.reading import Letter
 from nanoclaw.channels.email.settings import Security
 from nanoclaw.channels.email.trust import Headers, author, machine
 from nanoclaw.core.errors import ChannelError, ConfigError, Unreachable
-from nanoclaw.net.loopback import is_loopback
+from nanoclaw.net import is_loopback
 
 if TYPE_CHECKING:
     import ssl

@@ -13,7 +13,7 @@ from nanoclaw.channels.attach import HELLO_SECONDS, VERSION, Link
 from nanoclaw.channels.web_socket import Closed, WebSocket, opened
 from nanoclaw.core.errors import ChannelUnavailable, ConfigError, StoreBusy
 from nanoclaw.home_socket import LONGEST
-from nanoclaw.net.loopback import is_loopback
+from nanoclaw.net import is_loopback
 
 _PING_SECONDS = 20.0
 

@@ -14,7 +14,7 @@ from nanoclaw.atomic_write import NotSaved, append_in, reason, replace_in
 from nanoclaw.beneath.paths import open_named
 from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.escapes import BLANKS
-from nanoclaw.plugins.memory.facts import is_struck
+from nanoclaw.plugins.memory.origins import is_struck
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.memory.origins import Origins

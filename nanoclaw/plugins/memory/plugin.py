@@ -42,8 +42,7 @@ from nanoclaw.core.plugin import (
 )
 from nanoclaw.core.tool import ToolContext, tool
 from nanoclaw.outside_text import block, inside, own_words, without_documents
-from nanoclaw.plugins.memory.facts import FactsFile
-from nanoclaw.plugins.memory.origins import IS_OWNERS, MIGRATIONS, Origins
+from nanoclaw.plugins.memory.origins import IS_OWNERS, MIGRATIONS, FactsFile, Origins
 from nanoclaw.runtime_metadata import below, one_line
 
 if TYPE_CHECKING:

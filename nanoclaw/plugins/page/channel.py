@@ -17,7 +17,7 @@ from nanoclaw.core.errors import ChannelError, Undeliverable
 from nanoclaw.core.events import Event, Joined, Notice, Queued, TurnBegan, TurnEnded
 from nanoclaw.core.messages import Address, Attachment, Inbound, Outbound, UserMessage, is_stop
 from nanoclaw.core.plugin import Host
-from nanoclaw.net.loopback import is_loopback
+from nanoclaw.net import is_loopback
 from nanoclaw.plugins.page.sessions import SignIns
 from nanoclaw.plugins.page.stream import EventStream
 from nanoclaw.plugins.page.tokens import ApiTokens

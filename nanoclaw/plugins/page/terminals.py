@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from nanoclaw.home_socket import LONGEST, in_reach
-from nanoclaw.net.loopback import is_loopback
+from nanoclaw.net import is_loopback
 from nanoclaw.plugins.page.tokens import ApiTokens, RequestRefused
 
 
