@@ -204,18 +204,8 @@ class Index:
         marks = ",".join("?" * len(every))
         return dict(self.connection().execute(f"SELECT term, entries FROM terms WHERE term IN ({marks})", every))
 
-    def beginning(self, letters: str, most: int) -> list[str]:
-        """Terms that begin with these letters."""
-        sql = "SELECT term FROM terms WHERE term >= ? AND term < ? LIMIT ?"
-        return [term for (term,) in self.connection().execute(sql, (letters, letters + "\U0010ffff", most))]
-
-    def containing(self, letters: str, most: int) -> list[str]:
-        """Terms that have these letters anywhere; all terms are read."""
-        sql = "SELECT term FROM terms WHERE instr(term, ?) LIMIT ?"
-        return [term for (term,) in self.connection().execute(sql, (letters, most))]
-
     def spelled(self, pattern: str, most: int) -> list[str]:
-        """Terms in which a letter is one of those in its brackets; all that begin alike are read."""
+        """Terms that a GLOB pattern describes; all that begin as it does are read."""
         first, _, rest = pattern[1:].partition("]") if pattern[0] == "[" else (pattern[0], "", pattern[1:])
         sql = "SELECT term FROM terms WHERE term GLOB ? LIMIT ?"
         found = (self.connection().execute(sql, (letter + rest, most)) for letter in first)
@@ -224,10 +214,6 @@ class Index:
     def idf(self, frequency: int) -> float:
         """Inverse document frequency of a term that so many entries have."""
         return math.log(1 + (max(self.entries, _FEWEST_ENTRIES) - frequency + 0.5) / (frequency + 0.5))
-
-    def idf_of_shared(self, terms: Iterable[str]) -> dict[str, float]:
-        """Inverse document frequency by term, of those that more than one entry has."""
-        return {term: self.idf(count) for term, count in self.frequencies(terms).items() if count > 1}
 
     def chunk(self, id: int) -> Chunk:
         if id not in self._cache:

@@ -14,10 +14,9 @@ from nanoclaw.atomic_write import NotSaved, append_in, reason, replace_in
 from nanoclaw.beneath.paths import open_named
 from nanoclaw.core.errors import WorkspaceError
 from nanoclaw.escapes import BLANKS
-from nanoclaw.plugins.memory.origins import is_struck
+from nanoclaw.plugins.memory.origins import Origins, is_struck
 
 if TYPE_CHECKING:
-    from nanoclaw.plugins.memory.origins import Origins
     from nanoclaw.plugins.memory.search import NoteSearch
 
 LARGEST_FILE_BYTES = 5_000_000  # more of one memory file is not read

@@ -24,8 +24,8 @@ _WEEK, _LONGEST_RANGE = 7, 100  # days of a season; notes that name a day of a l
 _STEM = 0.75  # share of a word that is in a compound with it
 _SHORTEST_PART = 5  # letters of a word in a compound, one less for a part of the question's
 _WORTH_REPAIRING = 1.0  # how much a word says at least
-_STATEMENT, _OF_ASSISTANT, _NAMED_ONLY, _OF_BOTH, _QUESTION, _OWN = RARE + 1, 6.0, 2.4, 2.0, 1.0, 0.5
-"""Least that a statement says, a question about the assistant, a few words, a question about both, others, oneself."""
+_STATEMENT, _OF_ASSISTANT, _NAMED_ONLY, _QUESTION = RARE + 1, 6.0, 2.4, 1.0
+"""Least that a statement says, a question about the assistant, a few words, any other question."""
 _TELLS_OF_SELF, _TELLS_OF_OTHERS = 2.0, 3.5
 _MISTYPED = 0.75  # of what a word says, for one that may be meant
 _BRIEF = 6  # words, or fewer, of a message that may be a name for what is looked for
@@ -122,7 +122,7 @@ def analyze(index: Index, text: str, talk: Sequence[str], today: date, *, is_sea
         _terms_of(index, days),
         sum(weight * idf.get(term, unknown) for term, weight in own.items()),
         bool(_ASKS_WHEN.search(rest)),
-        bool(_FIRST_PERSON.search(rest)),
+        wording.is_first_person(rest),
         frozenset(term for term, weight in own.items() if is_asked and weight > _FRAME_WEIGHT and len(term) > 1),
         is_own,
         not is_search and (is_talk or (is_asked and needs == _OF_ASSISTANT)),
@@ -151,10 +151,8 @@ def _needs(is_asked: bool, wording: Wording, text: str) -> float:
     """The least that a message has to say: a statement more than a question, and most one about the assistant."""
     if not is_asked:
         return _STATEMENT
-    is_own = wording.is_first_person(text)
-    if wording.is_second_person(text) and not RECALLS.search(text):
-        return _OF_BOTH if is_own else _OF_ASSISTANT
-    return _OWN if is_own else _QUESTION
+    is_of_both = wording.is_first_person(text) or RECALLS.search(text)
+    return _OF_ASSISTANT if wording.is_second_person(text) and not is_of_both else _QUESTION
 
 
 def _terms_of(index: Index, days: Sequence[DateRange]) -> dict[str, DateRange]:
@@ -237,7 +235,7 @@ def _of_one_root(index: Index, word: str) -> list[str]:
         return []
     for share in _ROOTS:
         begin = word[: max(3 if len(word) < 5 else 4, math.ceil(share * len(word)))]
-        near = [term for term in index.beginning(begin, _MOST_FORMS) if len(term) <= len(word) + _ENDING]
+        near = [term for term in index.spelled(f"{begin}*", _MOST_FORMS) if len(term) <= len(word) + _ENDING]
         if near:
             return near
     return []
@@ -249,7 +247,7 @@ def _compounds(index: Index, word: str) -> list[str]:
         return []
     cuts = range(_SHORTEST_PART - 1, len(word) - _SHORTEST_PART + 2)
     parts = index.frequencies({part for at in cuts for part in (word[:at], word[at:])})
-    return [*parts, *index.containing(word[: math.ceil(_STEM * len(word))], _MOST_FORMS)]
+    return [*parts, *index.spelled(f"*{word[: math.ceil(_STEM * len(word))]}*", _MOST_FORMS)]
 
 
 _TELLS = 2.0  # how much a word of a message says that is more than small talk
@@ -261,7 +259,6 @@ _FIRST_NAME = re.compile(r"^[A-Z][a-z]\w*(?=['’]s | (?:is|was|has|had|will|wan
 _ASKS_WHEN = re.compile(
     r"\bwhen\b|\bwhat (?:date|day|month|year|time)\b|\bhow long\b|什么时候|几[月号点]|哪天|何时|いつ|언제"
 )
-_FIRST_PERSON = re.compile(r"\b(?:i|i'm|i've|i'd|my|me|mine|myself)\b|我")
 _PERSONAL = re.compile(
     r"\b(?:my|mine|ours?|(?:did|have|had|was|were|am|are) (?:i|we)|(?<!how )(?:do|should|will|must) (?:i|we)|"
     r"(?:i|we)(?:'ve|'d| did| have| had| was| were))\b|我"

@@ -297,9 +297,10 @@ def _learn(index: Index, query: Query, found: Sequence[Match]) -> None:
     for each, terms in zip(best[:_TEACHING], said, strict=False):
         for term in terms:
             weights[term] = weights.get(term, 0.0) + each.score
-    idf = index.idf_of_shared(weights)
+    entries = index.frequencies(weights)
     for term in weights:
-        weights[term] *= 0.0 if term in query.values else idf.get(term, 0.0) ** 2
+        is_shared = term not in query.values and entries.get(term, 0) > 1
+        weights[term] *= index.idf(entries[term]) ** 2 if is_shared else 0.0
     learned = set(nlargest(_LEARNED, weights, key=weights.__getitem__))
     shares = [
         math.fsum([weights[term] for term in learned & terms.keys()]) / math.sqrt(len(terms) + _SMOOTHED)
