@@ -115,7 +115,7 @@ class Matrix:
         self._folder.make()
         self._progress = self._folder.progress(self._user)
         account = self._folder.account(self._user)
-        self._client = client = Client(self._homeserver, self._user, account.device, self._folder.path)
+        self._client = client = Client(self._homeserver, self._user, account.device, self._folder.path, self._remark)
         try:
             account = await self._logged_in(client, account)
             self._redact.add(account.token, *account.seeds.as_text().values())
@@ -148,7 +148,7 @@ class Matrix:
         from nanoclaw.channels.matrix.client import Client
 
         account = self._folder.account(self._user)
-        client = Client(self._homeserver, self._user, account.device, self._folder.path)
+        client = Client(self._homeserver, self._user, account.device, self._folder.path, self._remark)
         try:
             await self._logged_in(client, account)
             await client.see_login()

@@ -9,9 +9,8 @@ import asyncio
 import io
 import json
 import logging
-import time
-from collections.abc import AsyncIterator, Awaitable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -35,7 +34,9 @@ from nio.exceptions import EncryptionError
 from nanoclaw.channels.web_api import too_large
 from nanoclaw.core.errors import ChannelError, ChannelUnavailable, Undeliverable, Unreachable
 from nanoclaw.escapes import one_line
-from nanoclaw.log import logger
+
+Remark = Callable[[str, str], None]
+"""Takes a kind and a line for the log."""
 
 REQUEST_SECONDS = 60.0
 SEND_SECONDS = 10.0
@@ -66,7 +67,7 @@ class TooLarge(Undeliverable):
 
 
 class Client(AsyncClient):  # type: ignore[misc]  # nio has no types
-    def __init__(self, homeserver: str, user: str, device: str, folder: Path) -> None:
+    def __init__(self, homeserver: str, user: str, device: str, folder: Path, remark: Remark) -> None:
         logging.getLogger("nio").setLevel(logging.CRITICAL)  # what matters is told by this channel
         config = AsyncClientConfig(
             encryption_enabled=True,
@@ -75,7 +76,7 @@ class Client(AsyncClient):  # type: ignore[misc]  # nio has no types
             request_timeout=REQUEST_SECONDS,
         )
         super().__init__(homeserver, user, device_id=device, store_path=str(folder), config=config)
-        self._sharing, self._silent_until = asyncio.Lock(), 0.0
+        self._sharing, self._remark = asyncio.Lock(), remark
         self._entered: set[str] = set()
 
     async def close(self) -> None:
@@ -154,7 +155,7 @@ class Client(AsyncClient):  # type: ignore[misc]  # nio has no types
             except SignedOut:
                 raise
             except ChannelError as error:
-                _log().info("the homeserver rejected an encryption key: {}", error)
+                self._remark("encryption", f"the homeserver rejected an encryption key: {error}")
 
     async def _query_keys(self) -> None:
         """One user at a time, so that keys of one that make no sense do not hide those of others."""
@@ -170,10 +171,7 @@ class Client(AsyncClient):  # type: ignore[misc]  # nio has no types
             self.olm.users_for_key_query = set()
 
     def _skipped(self, error: Exception) -> None:
-        """A line in the log, one a minute."""
-        if time.monotonic() >= self._silent_until:
-            self._silent_until = time.monotonic() + 60
-            _log().warning("matrix: skipped an event that cannot be read: {}", type(error).__name__)
+        self._remark("event", f"skipped an event that cannot be read: {type(error).__name__}")
 
     # nio handles one sync as a whole; what follows keeps one bad event from losing the others
 
@@ -290,26 +288,19 @@ class Client(AsyncClient):  # type: ignore[misc]  # nio has no types
         """The bytes of a file. Raises Undeliverable for more than `most` or one that is gone, else ChannelError."""
         where = "/".join(quote(part, safe="") for part in mxc.removeprefix("mxc://").split("/"))
         for path in (f"/_matrix/client/v1/media/download/{where}", f"/_matrix/media/v3/download/{where}"):
-            async with self._opened(path) as response:
-                if response.status == 200:
-                    return await _bounded(response, most)
-                answer = await self.parse_body(response)
-                if answer.get("errcode") != "M_UNRECOGNIZED":  # a server older than authenticated media
-                    break
+            with reached(self.homeserver):
+                asked = self.send("GET", path, None, self._headers(), timeout=REQUEST_SECONDS * 5)
+                with closing(await asked) as response:
+                    if response.status == 200:
+                        return await _bounded(response, most)
+                    answer = await self.parse_body(response)
+            if answer.get("errcode") != "M_UNRECOGNIZED":  # a server older than authenticated media
+                break
         if answer.get("errcode") == "M_UNKNOWN_TOKEN":
             raise SignedOut(bool(answer.get("soft_logout")))
         if response.status in (403, 404):
             raise Undeliverable("the homeserver does not have the file any more.")
         raise ChannelError("the homeserver does not give the file now.")
-
-    @asynccontextmanager
-    async def _opened(self, path: str) -> AsyncIterator[Any]:
-        with reached(self.homeserver):
-            response = await self.send("GET", path, None, self._headers(), timeout=REQUEST_SECONDS * 5)
-            try:
-                yield response
-            finally:
-                response.close()
 
     def _headers(self) -> dict[str, str]:
         return {"Content-Type": "application/json", "Authorization": f"Bearer {self.access_token}"}
@@ -378,7 +369,3 @@ def _is_readable(event: Any, parse: Any) -> bool:
     except Exception:
         return False
     return True
-
-
-def _log() -> Any:
-    return logger
