@@ -338,7 +338,7 @@ def gateway(config: Config, options: Options) -> int:
                         if options.command != "web":
                             break
                         failed.append(why)
-                        _end_gateway(app, me)
+                        app.terminate(me)
                         return
                     await pause(_TRY_SECONDS)
                 print(f"nanoclaw gateway: {app.in_words()}. Ctrl-C ends it.", flush=True)

@@ -308,13 +308,18 @@ def test_what_a_stop_drops_is_not_shown_as_begun_and_returns_to_the_line(start: 
 def test_while_a_question_waits_the_lines_behind_it_wait_on_and_the_model_is_not_at_work(start: Start) -> None:
     chat = busy(start, "ask", "the model is at work")
     chat.say("second")
-    chat.expect("› second")
+    chat.say("third")
+    chat.expect("› third")
     chat.go_on()
-    last = ["waiting for your answer", "› second", "›"]
-    chat.expect(lambda screen: [line.rstrip() for line in screen.lines[-3:]] == last)
+    last = ["waiting for your answer", "› second", "› third", "›"]
+    chat.expect(lambda screen: [line.rstrip() for line in screen.lines[-4:]] == last)
+    chat.press("\x1b[1;3A thing\r")
+    chat.expect(lambda screen: [line.rstrip() for line in screen.lines[-2:]] == ["› third thing", "›"])
+    chat.press("\x1b[1;3A\x15\r")
+    chat.expect(lambda screen: "third" not in screen.text)
     chat.go_on()
     chat.expect(lambda screen: "You said: second" in screen.text and idle(screen))
-    assert [one["text"] for one in chat.delivered()] == ["ask", "second"]
+    assert [one["text"] for one in chat.delivered()] == ["ask", "second", "third", "third thing", ""]
 
 
 def test_what_waits_when_the_person_leaves_is_said_to_be_not_begun(start: Start) -> None:

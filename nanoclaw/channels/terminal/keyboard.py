@@ -57,7 +57,7 @@ def typing_keys(
         if buffer.document.current_line_before_cursor.endswith("\\"):
             buffer.delete_before_cursor()
             buffer.insert_text("\n")
-        elif buffer.text.strip() or busy():  # a line that waits and was emptied is withdrawn
+        else:  # a line that waits and was emptied is withdrawn
             buffer.validate_and_handle()
 
     @keys.add("escape", "enter", filter=typing)

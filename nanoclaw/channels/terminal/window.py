@@ -310,7 +310,7 @@ class Window:
         there, unless it has begun."""
         first, (fetched, self._fetched) = typed.strip().lower().partition(" ")[0], (self._fetched, None)
         is_at_once = first == "stop" or first[:1] == "!" or (first.startswith("/") and first not in self._waiting)
-        if self._since is not None and not is_at_once:
+        if (self._since is not None or fetched in self._queued) and not is_at_once:
             if fetched in self._queued and first[:1] != "/":
                 fetched.text = typed
             else:
