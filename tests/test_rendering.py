@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from nanoclaw.channels.plain import OneQuestion, Plain
-from nanoclaw.commands import local
+from nanoclaw.commands import models
 from nanoclaw.core.events import Event, Notice, Receipt, TextDelta, ToolFinished, ToolStarted, TurnEnded
 from nanoclaw.core.messages import ToolCall
 from nanoclaw.core.plugin import Ask
@@ -97,7 +97,7 @@ def test_the_bar_is_the_programs_own_with_its_whole_label(monkeypatch: pytest.Mo
     plain.show(HERE, Notice("loading \x1b[2J\r", 0.5))
     assert err.getvalue().startswith("\r█") and steering(err.getvalue()[1:]) == []
     monkeypatch.setattr("sys.stderr", err)
-    local._Progress().show(1_000_000_000, 1_117_000_000, "downloading from the package index")
+    models._Progress().show(1_000_000_000, 1_117_000_000, "downloading from the package index")
     assert "downloading from the package index █" in err.getvalue()
 
 

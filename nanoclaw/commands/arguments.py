@@ -62,7 +62,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     ),
     "restore": ("home.restore", "restore a backup; what is there now is kept aside", "FILE"),
     "heartbeat": (
-        *("heartbeat.heartbeat", "look at HEARTBEAT.md now, and ask the model about what is due"),
+        *("plugins.heartbeat", "look at HEARTBEAT.md now, and ask the model about what is due"),
         "--dry-run: only show what is due and why; no model is asked",
     ),
     "mcp": ("mcp.listed", "the configured MCP servers, which bring tools, and what is known about each", JSON),
@@ -97,13 +97,13 @@ COMMANDS: dict[str, tuple[str, ...]] = {
         *("showing.usage", "how many tokens the models used, and what that cost", JSON),
         *("--by day|model|session|origin", "--days N: the last N days, today included"),
     ),
-    "local": ("local.listed", "models that run on this machine, without a key"),
+    "local": ("models.listed", "models that run on this machine, without a key"),
     "local pull": (
-        *("local.pull", "download a model; continues where it was stopped"),
+        *("models.pull", "download a model; continues where it was stopped"),
         "[NAME]: default: the best one for this machine's memory",
         "--if-needed: only when there is no model to talk to yet",
     ),
-    "local remove": ("local.remove", "delete a model's file", "NAME"),
+    "local remove": ("models.remove", "delete a model's file", "NAME"),
     "memory forget": (
         *("memory.forget", "delete text from notes and conversations for good", "QUERY…"),
         "--yes: all that contains exactly these words, without asking",
@@ -133,7 +133,13 @@ COMMANDS: dict[str, tuple[str, ...]] = {
         *("plugin_files.add", "show all of a plugin, copy it into the home after a yes, and enable it", JSON, YES),
         "PATH: a .py, a folder with an __init__.py, or a .zip or .tar",
     ),
-    "skills add": ("skills.add", "show a skill as a whole, and copy it into the home after a yes", SHOWN, YES, JSON),
+    "skills add": (
+        "plugin_files.add_skill",
+        "show all of a skill, and copy it into the home after a yes",
+        SHOWN,
+        YES,
+        JSON,
+    ),
 }
 """By name: module and function, what it does, and its arguments: "--flag", "--flag VALUE", "--flag VALUE…" (again
 and again), "NAME", "[NAME]", "WORDS…"; behind "=" another name for the program, behind ": " the help."""

@@ -1,4 +1,4 @@
-"""`nanoclaw plugins`: list them, show a third-party one in full, and add one from a local file, folder or archive."""
+"""`nanoclaw plugins` and `nanoclaw skills add`: what others wrote is listed, shown and added from local files."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from typing import Any
 from nanoclaw.atomic_write import write_atomically
 from nanoclaw.commands.arguments import Options
 from nanoclaw.commands.inspecting import app_over_copy
-from nanoclaw.commands.plugins import says_yes
+from nanoclaw.commands.plugins import carry_out, says_yes
 from nanoclaw.core.chain import HOOKS
-from nanoclaw.core.errors import ConfigError
+from nanoclaw.core.errors import ConfigError, SkillError
 from nanoclaw.core.plugin import PERSON, Plugin, Reply
 from nanoclaw.escapes import revealed
 from nanoclaw.installation import start_command
 from nanoclaw.packages import reading, shown
-from nanoclaw.packages.pins import PackagePin
+from nanoclaw.packages.pins import PackagePin, pin_of
 from nanoclaw.packages.reading import File, Kind, Package, PackageError
 from nanoclaw.start import build, third_party
 from nanoclaw.start.config import Config
@@ -132,6 +132,31 @@ def add(config: Config, options: Options) -> Reply | int:
         third_party.pins(config).set(name, package)
     _enable(config, name)
     return Reply(f"{_pinned(name, package)}.", {"name": name, "sha256": package.sha256, "added": True})
+
+
+def add_skill(config: Config, options: Options) -> int:
+    """Show a whole skill, ask, copy it into the home, and pin the version shown."""
+    from nanoclaw.plugins.skills import described
+    from nanoclaw.plugins.skills.package import read, read_folder
+
+    if "skills" in config.plugins.off:
+        raise ConfigError("the plugin skills is off: take it out of [plugins] off in config.toml")
+    package = read(options.path)
+    name = described.front_of(package, reading.stem(options.path))[0].name
+    if name.startswith(".") or not name:  # the folder of all skills, or that above it
+        raise SkillError(f"{name!r} is not a name for a skill: give it one in its front matter")
+    folder = config.home / "skills" / name
+    there = read_folder(str(folder)) if folder.is_dir() else None
+    was = pin_of(there) if there and there.sha256 != package.sha256 else None
+    print(*described.lines(package, name, was), sep="\n", file=sys.stderr if options.json else sys.stdout)
+    where = f"replace {folder}" if there else f"copy it to {folder}"
+    if not options.yes and not says_yes(f"Use this skill, and {where}?"):
+        return 1
+    try:
+        reading.write(package, folder)
+    except OSError as error:
+        raise SkillError(f"the skill cannot be written to {folder}: {error.strerror or error}") from error
+    return carry_out(config, "skills", f"trust {folder} {package.sha256}", as_json=options.json)
 
 
 def remove(config: Config, options: Options) -> Reply:

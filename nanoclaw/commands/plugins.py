@@ -45,6 +45,24 @@ def carry_out(
     return said(config, command, here, want="command", as_json=as_json)
 
 
+def heartbeat(config: Config, options: Options) -> int:
+    """One beat now, or only what it would find."""
+    from nanoclaw.commands.inspecting import app_over_copy
+    from nanoclaw.commands.talking import program, run, said
+    from nanoclaw.providers.choose import choose_model
+
+    async def beat() -> int:
+        if options.dry_run:
+            async with app_over_copy(config) as app:
+                print(await public(app, "heartbeat").dry_run())
+            return 0
+        async with program(config, await choose_model(config), channels=None) as app:
+            print(await public(app, "heartbeat").to_the_end(app.router.resume))
+        return 0
+
+    return run(beat()) if options.dry_run else said(config, "/heartbeat", beat)
+
+
 def as_said(name: str, words: Sequence[str]) -> str:
     """Words as a chat takes them: the shell has taken away the quotes of /memory add --replaces "old words", and has a
     time as one word where a chat has a colon behind it."""
