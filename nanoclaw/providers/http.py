@@ -8,8 +8,8 @@ import random
 import re
 import ssl
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import aclosing, suppress
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies
@@ -267,16 +267,37 @@ class HttpReply:
                 pieces.append(chunk)
             yield self._object(b"".join(pieces), "garbage instead of JSON")
             return
-        stream, chunk = _EventStream(model), start
-        while chunk:
-            for data in stream.feed(chunk):
+        async with aclosing(self._data(start)) as found:
+            async for data, is_whole in found:
                 if data == b"[DONE]":
                     yield {"done": True}
                     return
-                yield self._object(data, "a broken event")
+                yield self._object(data, "a broken event", is_whole)
+
+    async def _data(self, chunk: bytes) -> AsyncGenerator[tuple[bytes, bool]]:
+        """The data of each server-sent event; of one without its blank line not whole, as the server was frugal, or the
+        stream was cut within it."""
+        line, data, size = list[bytes](), list[bytes](), 0  # `line` are pieces of one without its end
+        while chunk:
+            *lines, rest = chunk.replace(b"\r", b"" if b"\n" in chunk else b"\n").split(b"\n")
+            for one in lines:
+                if line:
+                    one, line = b"".join([*line, one]), []
+                if one.startswith(b"data:"):
+                    data.append(one[5:].strip())
+                elif not one and data:
+                    yield b"\n".join(data), True
+                    data = []
+            if rest:
+                line.append(rest)
+            size = len(rest) + (sum(map(len, data)) if lines else size)
+            if size > EVENT_LIMIT:
+                raise _too_much(self._endpoint.model, "one event", EVENT_LIMIT)
             chunk = await self._next()
-        if data := stream.rest():
-            yield {"done": True} if data == b"[DONE]" else self._last(data)
+        if (last := b"".join(line)).startswith(b"data:"):
+            data.append(last[5:].strip())
+        if data:
+            yield b"\n".join(data), False
 
     async def drain(self) -> None:
         """Read what little follows the last event, so that the connection can be used again."""
@@ -310,20 +331,14 @@ class HttpReply:
                 return start
         return b""
 
-    def _last(self, data: bytes) -> dict[str, Any]:
-        """An event without its blank line: the server was frugal, or the stream was cut within it."""
-        try:
-            json.loads(data)
-        except (ValueError, RecursionError):
-            raise self.cut() from None
-        return self._object(data, "a broken event")
-
-    def _object(self, data: bytes, what: str) -> dict[str, Any]:
+    def _object(self, data: bytes, what: str, is_whole: bool = True) -> dict[str, Any]:
         model = self._endpoint.model
         try:
             value = json.loads(data.decode("utf-8", "surrogateescape"))
             check_levels(value)  # what is kept of it is given back within another value
         except (ValueError, RecursionError):
+            if not is_whole:
+                raise self.cut() from None
             shown = one_line(data[:80].decode("utf-8", "replace"))
             raise ProviderError(
                 f"{model} sent {what} ({shown!r}). Try again; if it recurs, check model.api_base in config.toml."
@@ -333,39 +348,6 @@ class HttpReply:
                 raise failure(self._endpoint, 0, data, None)
             return value
         raise ProviderError(f"{model} sent {what}: a JSON {type(value).__name__}. Check model.api_base in config.toml.")
-
-
-class _EventStream:
-    """Cuts bytes into the data of server-sent events."""
-
-    def __init__(self, model: str) -> None:
-        self._model = model
-        self._line: list[bytes] = []  # pieces of a line without its end
-        self._data: list[bytes] = []
-        self._size = 0
-
-    def feed(self, chunk: bytes) -> Iterator[bytes]:
-        """The data of each event that ends in this chunk."""
-        *lines, rest = chunk.replace(b"\r", b"" if b"\n" in chunk else b"\n").split(b"\n")
-        for line in lines:
-            if self._line:
-                line = b"".join([*self._line, line])
-                self._line = []
-            if line.startswith(b"data:"):
-                self._data.append(line[5:].strip())
-            elif not line and self._data:
-                yield b"\n".join(self._data)
-                self._data, self._size = [], 0
-        if rest:
-            self._line.append(rest)
-        self._size = self._size + len(rest) if not lines else sum(map(len, self._data)) + len(rest)
-        if self._size > EVENT_LIMIT:
-            raise _too_much(self._model, "one event", EVENT_LIMIT)
-
-    def rest(self) -> bytes:
-        """The data of an event that the end of the stream left open."""
-        line = b"".join(self._line)
-        return b"\n".join([*self._data, *([line[5:].strip()] if line.startswith(b"data:") else [])])
 
 
 def network_error(endpoint: Endpoint, timeout_seconds: float, error: Exception) -> ProviderError:
