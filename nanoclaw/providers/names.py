@@ -63,16 +63,13 @@ def provider_for(
         from nanoclaw.providers.local import LocalProvider
 
         return LocalProvider(model, catalogue.locate(model, home / "models"), home / "models" / "state")
-    prefix, name = _split(model, api_base)
-    if prefix == "local":
-        raise ConfigError(f"model.name {model!r} is the model inside the program: it has no api_base and no key.")
-    endpoint, service = _endpoint(model, prefix, name, api_base, api_key, env or {})
+    _, prefix, _ = check(model, api_base)
+    endpoint, service = _endpoint(model, api_base, api_key, env or {})
     if prefix == "anthropic":
         from nanoclaw.providers.anthropic import Anthropic
 
         return Anthropic(endpoint, retries=retries, abilities=abilities)
     if service is None:
-        _check_prefix(prefix)
         from nanoclaw.providers.litellm_provider import LiteLLM
 
         return LiteLLM(endpoint, retries=retries, abilities=abilities)
@@ -103,7 +100,7 @@ def transcription_for(
     a service that isn't OpenAI-style. '' is a language that the model finds out."""
     from nanoclaw.providers.transcription import Transcription
 
-    endpoint, service = _endpoint(model, *_split(model, api_base), api_base, api_key, env or {})
+    endpoint, service = _endpoint(model, api_base, api_key, env or {})
     if service is None:
         raise ConfigError(
             f"models.transcription {model!r}: voice notes are transcribed by OpenAI-style services, such as "
@@ -120,8 +117,7 @@ def embeddings_for(model: EmbeddingModel, env: Mapping[str, str] | None = None) 
     if model.name == BUNDLED:
         return BundledEmbeddings()
     try:
-        prefix, name = _split(model.name, model.api_base)
-        endpoint, service = _endpoint(model.name, prefix, name, model.api_base, model.api_key, env or {})
+        endpoint, service = _endpoint(model.name, model.api_base, model.api_key, env or {})
     except ConfigError as error:
         raise ConfigError(str(error).replace("the model ", "memory.embeddings ", 1)) from None
     if service is None:
@@ -130,14 +126,13 @@ def embeddings_for(model: EmbeddingModel, env: Mapping[str, str] | None = None) 
             "openai/text-embedding-3-small or ollama/nomic-embed-text."
         )
     table: Mapping[str, list[str]] = _data()["embeddings"]
-    prefixes = next((both for part, both in table.items() if part in name.lower()), ["", ""])
+    prefixes = next((both for part, both in table.items() if part in endpoint.wire_model.lower()), ["", ""])
     return Embeddings(endpoint, (prefixes[0], prefixes[1]))
 
 
-def _endpoint(
-    model: str, prefix: str, name: str, api_base: str, api_key: str, env: Mapping[str, str]
-) -> tuple[Endpoint, Service | None]:
+def _endpoint(model: str, api_base: str, api_key: str, env: Mapping[str, str]) -> tuple[Endpoint, Service | None]:
     """The model's endpoint, and the service it belongs to."""
+    prefix, name = _split(model, api_base)
     base, service, keys = _place(prefix, api_base)
     name = model if service and prefix not in services() else name
     endpoint = Endpoint(model, base, name, _key(model, keys, base, api_key, env), keys[0] if keys else "")
@@ -165,7 +160,7 @@ def _split(model: str, api_base: str) -> tuple[str, str]:
     raise ConfigError(f"the model {model!r} names no provider: {_suggestion(model.strip('/ '))}")
 
 
-def _check_prefix(prefix: str, is_sure: bool = False) -> None:
+def _check_prefix(prefix: str, is_sure: bool) -> None:
     """Raises ConfigError for a slip of the pen; litellm is asked for all other prefixes, once it is loaded."""
     families = _data()["families"]
     if prefix in _data()["litellm_keys"] or prefix in _data()["others"]["prefixes"]:
