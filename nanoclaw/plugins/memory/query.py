@@ -18,6 +18,7 @@ from nanoclaw.tokenizer import STOP_WORDS, fold, is_cjk, stem, tokens, words
 LONGEST_QUERY = 4_000
 MOST_TERMS = 64  # the rarest terms of a long query say what it is about
 _FRAME_WEIGHT, _REPAIRED, _TALK, _CHARACTER = 0.3, 0.8, 0.5, 0.5  # of a term's weight
+_CJK_PAIR = 0.25  # most pairs of characters are no words, so an unknown one means little
 _ROOTS, _ENDING = (0.6, 0.5), 3  # shares of a word that may be its root, letters that another form has more
 _MOST_FORMS = 8
 _WEEK, _LONGEST_RANGE = 7, 100  # days of a season; notes that name a day of a longer one are not looked for
@@ -120,7 +121,7 @@ def analyze(index: Index, text: str, talk: Sequence[str], today: date, *, is_sea
         frequencies,
         days,
         _terms_of(index, days),
-        sum(weight * idf.get(term, unknown) for term, weight in own.items()),
+        sum(w * idf.get(term, unknown * (_CJK_PAIR if is_cjk(term) else 1.0)) for term, w in own.items()),
         bool(_ASKS_WHEN.search(rest)),
         wording.is_first_person(rest),
         frozenset(term for term, weight in own.items() if is_asked and weight > _FRAME_WEIGHT and len(term) > 1),

@@ -6,7 +6,7 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from datetime import datetime, timedelta
+from datetime import datetime
 from heapq import nlargest
 from typing import TYPE_CHECKING
 
@@ -134,7 +134,7 @@ def _candidates(index: Index, query: Query, most: int, near: Nearness | None) ->
 
 
 def _by_terms(index: Index, query: Query, most: int) -> dict[int, Set[int]]:
-    dated = [id for days in query.days for id in index.between(days.first, days.last + _TOLD_LATER, most)]
+    dated = [id for days in query.days for id in index.between(days.first, days.last, most)]
     dated += [id >> 8 for term in query.named for id in index.postings(term, most)]
     if index.chunks <= most:
         return dict.fromkeys({*dated, *(id >> 8 for term in query.values for id in index.postings(term))}, _ALL)
@@ -273,19 +273,14 @@ def _bonus(query: Query, entry: NoteEntry, matches: bool) -> float:
             bonus += _SPEAKER
         if query.first_person and entry.speaker in _THE_PERSON:
             bonus += _PERSON
-    of_day = max((_date_match(days, entry.day, matches) for days in query.days if entry.day), default=0.0)
+    meant = [days for days in query.days if days.first.toordinal() <= entry.day <= days.last.toordinal()]
+    of_day = max(map(_exactness, meant), default=0.0)
     names_day = max((_NAMED * _exactness(query.named[term]) for term in named_of(query, entry)), default=0.0)
     return bonus + _DATE * max(of_day, names_day)
 
 
-def _date_match(days: DateRange, day: int, matches: bool) -> float:
-    """1 for the day meant, less for one of a longer range, and a little for the days after: things are told later."""
-    if days.first.toordinal() <= day <= days.last.toordinal():
-        return _exactness(days)
-    return 0.3 * _exactness(days) if matches and 0 < day - days.last.toordinal() <= _TOLD_LATER.days else 0.0
-
-
 def _exactness(days: DateRange) -> float:
+    """1 for a day, less for one of a longer range."""
     return 1.0 if days.days == 1 else 0.8 if days.days <= 7 else 0.5
 
 
@@ -312,6 +307,5 @@ def _learn(index: Index, query: Query, found: Sequence[Match]) -> None:
             each.score += _RELATED * top * share / most
 
 
-_TOLD_LATER = timedelta(7)
 _THE_PERSON = frozenset({"user", "me", "i"})
 _TALKING = _THE_PERSON | {"assistant", "ai", "bot", "nanoclaw", "用户", "助手", "我"}
