@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import os
 import re
-from collections.abc import Callable, Sequence
-from datetime import UTC
+from collections.abc import Callable, Collection, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
 from nanoclaw.core.errors import NanoclawError, ScheduleError
 from nanoclaw.core.messages import Address, Inbound, Outbound, UserMessage
 from nanoclaw.core.plugin import Ended, Host, Turn, Tx
-from nanoclaw.plugins.heartbeat import seen_items
 from nanoclaw.plugins.heartbeat.plugin import HeartbeatTimes
-from nanoclaw.plugins.heartbeat.triage import Triaged, prompt, sources, table, triage
+from nanoclaw.plugins.heartbeat.triage import ItemState, Triaged, prompt, sources, table, triage
 from nanoclaw.silence_token import spoken
 
 CHANNEL = "heartbeat"
@@ -28,6 +29,9 @@ HOME = Address("terminal", "main")
 
 LONGEST_SLEEP = 300.0
 """Seconds between two looks at the clock, which somebody may set."""
+
+SAME_FOR = timedelta(hours=24)
+"""So long the same words are not told again."""
 
 FROZEN = "Everything is frozen by /panic: no heartbeat until /resume."
 RUNNING, IDLE = "A heartbeat is under way already.", "Nothing is due: no model was asked."
@@ -48,7 +52,8 @@ class Beats:
     def __init__(self, host: Host, times: HeartbeatTimes) -> None:
         self._host, self._times = host, times
         self._asked: dict[str, Sequence[Triaged]] = {}  # by the message's external id
-        self._reports: dict[int, str] = {}  # by the turn
+        self.reports: dict[int, str] = {}
+        """Words of the model at the end of a beat, by the turn."""
         self._told = list[str]()
         self._by_hand = ""  # the last that was asked for, by the message's external id
         self.trouble = ""
@@ -84,26 +89,22 @@ class Beats:
         keys = {one.item.key for one in found}
         looked = {one.item.key: one.state for one in found if one.state and not one.is_due}
         if looked:
-            await self._host.write(lambda tx: seen_items.keep_states(tx, looked, keys))
+            await self._host.write(lambda tx: _keep_states(tx, looked, keys))
         if not any(one.is_due for one in found):
             return Beat(found, IDLE)
         now = self._host.now()
-        name = f"{seen_items.stamp(now)} {os.urandom(4).hex()}"
+        name = f"{_stamp(now)} {os.urandom(4).hex()}"
         message = UserMessage(prompt(found), now, "heartbeat", outside=sources(found))
         inbound = Inbound(CONVERSATION, CHANNEL, name, message, role="owner")
         self._asked = {name: found}
         await self._host.write(lambda tx: tx.deliver(inbound, self._host.profile("heartbeat")))
         return Beat(found, "")
 
-    def report(self, turn: int, text: str) -> None:
-        """Take what the model has to say at the end of a beat."""
-        self._reports[turn] = text
-
     def on_end(self, ended: Ended, turn: Turn, tx: Tx) -> Ended:
         """Tell what a beat came to, and keep what it has seen. After a failure its items are due again."""
         found, now = self._asked.pop(turn.external_id, ()), self._host.now()
-        text = news(self._reports.pop(turn.id, ended.text if ended.reason == "answered" else ""))
-        if text and seen_items.is_news(tx, text, now):
+        text = news(self.reports.pop(turn.id, ended.text if ended.reason == "answered" else ""))
+        if text and _is_news(tx, text, now):
             came = None if self.is_awaited or turn.external_id == self._by_hand else now
             tx.send(Outbound(self.target(), text, outside=", ".join(turn.outside), came=came), "From a heartbeat.")
             self._told.append(text)
@@ -111,7 +112,7 @@ class Beats:
         self.trouble = "" if worked else ended.text or "It was stopped."
         if worked and found:
             states = {one.item.key: one.state for one in found if one.is_due and one.state}
-            seen_items.keep_states(tx, states, {one.item.key for one in found})
+            _keep_states(tx, states, {one.item.key for one in found})
         if not worked:
             is_known = ended.reason == "cancelled" or self.is_awaited
             log = self._host.log.info if is_known else self._host.log.warning
@@ -175,3 +176,25 @@ def _outcome(beat: Beat, told: Sequence[str]) -> str:
         return f"{table(beat.found)}\n{beat.silent}" if beat.silent == IDLE else beat.silent
     said = [f"Told: {text}" for text in told] or ["The model was asked and has nothing to tell."]
     return "\n".join([table(beat.found), "", *said])
+
+
+def _keep_states(tx: Tx, changed: Mapping[str, ItemState], keys: Collection[str]) -> None:
+    """Write new states; items that are not among the `keys` are gone."""
+    tx.execute("DELETE FROM checklist WHERE key NOT IN (SELECT value FROM json_each(?))", json.dumps([*keys]))
+    sql = "INSERT OR REPLACE INTO checklist (key, at, sha256, seen) VALUES (?, ?, ?, ?)"
+    for key, state in changed.items():
+        tx.execute(sql, key, _stamp(state.at), state.sha256, state.seen)
+
+
+def _is_news(tx: Tx, text: str, now: datetime) -> bool:
+    """Tell whether words were not told within a day, and keep that they are told now."""
+    tx.execute("DELETE FROM heartbeat_told WHERE at <= ?", _stamp(now - SAME_FOR))
+    words = re.findall(r"\w+", text.casefold())  # case, spaces and punctuation make no difference
+    sha256 = hashlib.sha256(" ".join(words).encode("utf-8", "replace")).hexdigest()
+    sql = "INSERT OR IGNORE INTO heartbeat_told (sha256, at) VALUES (?, ?) RETURNING at"
+    return bool(list(tx.execute(sql, sha256, _stamp(now))))
+
+
+def _stamp(when: datetime) -> str:
+    """In UTC and to the second, so that its text sorts as it does."""
+    return when.astimezone(UTC).isoformat(timespec="seconds")

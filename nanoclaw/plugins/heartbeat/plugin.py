@@ -114,10 +114,7 @@ class HeartbeatSettings(NamedTuple):
     target: str = ""  # conversation that gets the news, such as "terminal:main"; empty: the one you used last
 
     def check(self) -> None:
-        self.times()
-
-    def times(self) -> HeartbeatTimes:
-        return times_of(self.every, self.active, self.target)
+        times_of(*self)
 
 
 class Heartbeat(Plugin):
@@ -162,7 +159,7 @@ class Heartbeat(Plugin):
 
     def __init__(self, host: Host, settings: HeartbeatSettings) -> None:
         self._host, self._settings = host, settings
-        self._times = settings.times()
+        self._times = times_of(*settings)
 
     @cached_property
     def public(self) -> Beats:
@@ -182,7 +179,7 @@ class Heartbeat(Plugin):
         """End this heartbeat: tell the person one thing, or (notify false) nothing."""
         if notify and not text.strip(BLANKS):
             raise ToolError("report with notify needs a text for the person. Nothing was sent.")
-        self.public.report(context.turn, text if notify else "")
+        self.public.reports[context.turn] = text if notify else ""
         return "reported" if notify else "nothing is told"
 
     def commands(self) -> Iterable[Command]:

@@ -14,7 +14,6 @@ from nanoclaw.outside_text import block
 from nanoclaw.plugins.heartbeat import checklist
 from nanoclaw.plugins.heartbeat.checklist import Item
 from nanoclaw.plugins.heartbeat.probe import change, read
-from nanoclaw.plugins.heartbeat.seen_items import ItemState, states
 
 ITEM_EVERY = timedelta(hours=4)
 """For an item that names neither a time nor anything to watch."""
@@ -23,6 +22,14 @@ CHANGE_CHARACTERS, CHANGES_CHARACTERS = 2_000, 8_000
 """Told to the model of one change, and of all."""
 
 CHECKLIST_BYTES = 200_000
+
+
+class ItemState(NamedTuple):
+    """The time an item came up or was looked at last; the hash of what it watches, and the beginning of that."""
+
+    at: datetime
+    sha256: str = ""
+    seen: str = ""
 
 
 class Triaged(NamedTuple):
@@ -37,8 +44,18 @@ class Triaged(NamedTuple):
 
 
 async def triage(host: Host) -> list[Triaged]:
-    """Look at each item of the checklist. Changes nothing and asks no model."""
-    items, known = checklist.parse(_checklist(host)), states(host)
+    """Look at each item of the checklist: none where it is missing. Changes nothing and asks no model."""
+    rows = host.read("SELECT key, at, sha256, seen FROM checklist")
+    known = {key: ItemState(datetime.fromisoformat(at), sha256, seen) for key, at, sha256, seen in rows}
+    text = ""
+    try:
+        with open_for_reading(host.reach, checklist.FILE) as file:
+            text = file.read(CHECKLIST_BYTES).decode("utf-8", "replace")
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        host.log.warning("{} cannot be read: {}", checklist.FILE, error)
+    items = checklist.parse(text)
     return [await _triaged(item, known.get(item.key), host) for item in items]
 
 
@@ -110,18 +127,6 @@ def table(found: Sequence[Triaged]) -> str:
         text = one.item.text if len(one.item.text) <= 80 else one.item.text[:79] + "…"
         lines.append(f"- {'due' if one.is_due else 'not due'}: {text} ({one.why})")
     return "\n".join(lines)
-
-
-def _checklist(host: Host) -> str:
-    """Its text, '' when it is missing; one that cannot be read is logged."""
-    try:
-        with open_for_reading(host.reach, checklist.FILE) as file:
-            return file.read(CHECKLIST_BYTES).decode("utf-8", "replace")
-    except FileNotFoundError:
-        return ""
-    except OSError as error:
-        host.log.warning("{} cannot be read: {}", checklist.FILE, error)
-        return ""
 
 
 def _span(span: timedelta) -> str:
