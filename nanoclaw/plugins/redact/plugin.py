@@ -7,12 +7,11 @@ than the owner read; what the owner writes, and reads in their own chats, keeps 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from nanoclaw.beneath.paths import open_for_reading
 from nanoclaw.core.messages import CheckedCall, ToolResult
 from nanoclaw.core.plugin import Answer, Draft, Ended, Filter, Hears, Host, Plugin, Refuse, Turn, Tx, Verdict
-from nanoclaw.redaction import MASK, SHORTEST, Redactor
+from nanoclaw.redaction import MASK, SHORTEST, Redactor, within
 
 _MASKED = (
     f"not done: {MASK} stands for a secret that you are not shown, and would be written in its place. "
@@ -64,7 +63,7 @@ class Redact(Plugin):
 
     async def before_tool(self, call: CheckedCall, turn: Turn) -> Verdict:
         """Refuse to write the mask in the place of a secret."""
-        if not any(MASK in one for one in _texts(call.arguments)):
+        if within(call.arguments, lambda text: text.replace(MASK, "")) == call.arguments:
             return None
         path = call.arguments.get("path")
         if isinstance(path, str):
@@ -87,13 +86,6 @@ _MOST_READ = 2_000_000
 
 def _others_read(turn: Turn) -> bool:
     return turn.is_group or turn.role != "owner"
-
-
-def _texts(value: Any) -> list[str]:
-    if isinstance(value, str):
-        return [value]
-    parts = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
-    return [text for part in parts for text in _texts(part)]
 
 
 class RedactFilter:
