@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import html
 import re
+import ssl
 import zlib
 from collections.abc import AsyncIterator, Collection, Mapping
 from functools import lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote, urljoin, urlsplit, urlunsplit
 
 from nanoclaw import __version__
 from nanoclaw.net.charset import decoded, words_of
 from nanoclaw.net.public import NetError, NotPublic, NotReached, WebHost, host_of, public_addresses, shown
-
-if TYPE_CHECKING:
-    import ssl
-
-    import httpx
+from nanoclaw.net.slim_httpx import httpx
 
 CONNECT_SECONDS = 8.0
 """For one of the addresses of a name; the caller sets the limit of all."""
@@ -67,8 +64,6 @@ async def fetch(
     Each redirect (up to a number of; a refresh that a page asks of browsers is one too) is checked like the first
     address. Cookies last for this fetch. The caller sets the time limit. Raises NetError.
     """
-    from nanoclaw.net.slim_httpx import httpx
-
     cookies, first = httpx.Cookies(), url
     for left in range(redirects, -1, -1):
         try:
@@ -114,8 +109,6 @@ async def _asked(
     asked: httpx.Request, host: WebHost, address: str, most_bytes: int, cookies: httpx.Cookies
 ) -> FetchedPage:
     """One answer of the server at an address. Raises ConnectError and ConnectTimeout as they come, else NetError."""
-    from nanoclaw.net.slim_httpx import httpx
-
     parts, number = urlsplit(str(asked.url)), f"[{address}]" if ":" in address else address
     path = quote(parts.path or "/", safe=_SAFE) + ("?" + quote(parts.query, safe=_SAFE + "?") if parts.query else "")
     headers = {
@@ -160,8 +153,6 @@ async def _asked(
 
 @lru_cache(maxsize=1)  # reading the certificates takes longer than all else
 def _tls() -> ssl.SSLContext:
-    from nanoclaw.net.slim_httpx import httpx
-
     return httpx.create_ssl_context()
 
 
