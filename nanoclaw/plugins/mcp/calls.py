@@ -17,6 +17,7 @@ from nanoclaw.core.plugin import Reply, ToolOutput
 from nanoclaw.core.tool import ToolContext
 from nanoclaw.escapes import one_line, plain
 from nanoclaw.pictures.pictures import PictureError, open_picture
+from nanoclaw.plugins.mcp import sdk, wire
 
 if TYPE_CHECKING:
     from nanoclaw.plugins.mcp.connection import Connection, RunningCall
@@ -29,8 +30,6 @@ async def call(connection: Connection, name: str, context: ToolContext, argument
     """The result of a call, sent as it was given. Raises ToolError."""
 
     async def work(session: Any, running: RunningCall) -> Any:
-        from nanoclaw.plugins.mcp import sdk
-
         async def progress(done: float, total: float | None, message: str | None) -> None:
             running.reset_timeout()
             known = f"{done:g} of {total:g}" if total else f"{done:g}"
@@ -55,8 +54,6 @@ async def call(connection: Connection, name: str, context: ToolContext, argument
 
 async def resources(session: Any) -> str:
     """The resources of a server and the patterns of others, a line each."""
-    from nanoclaw.plugins.mcp import sdk
-
     found = (await session.list_resources()).resources
     lines = [f"{one.uri} ({one.name}){_about(one)}" for one in found[:MOST]]
     if len(found) > MOST:
@@ -175,8 +172,6 @@ async def asked(connection: Connection, said: str, now: datetime) -> Reply | Use
 
 
 async def _prompts(session: Any) -> list[Any]:
-    from nanoclaw.plugins.mcp import wire
-
     if not session.server_capabilities.prompts:
         return []
     return (await wire.pages(session.list_prompts, lambda page: list(page.prompts), MOST))[0]

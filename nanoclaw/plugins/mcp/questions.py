@@ -13,6 +13,7 @@ from nanoclaw.core.plugin import Ask, Host
 from nanoclaw.core.tool import ToolContext
 from nanoclaw.escapes import one_line, plain
 from nanoclaw.exact_text import as_code
+from nanoclaw.plugins.mcp.sdk import types
 from nanoclaw.tool_schema import ArgumentsError, check
 
 if TYPE_CHECKING:
@@ -26,8 +27,6 @@ SHOWN = 600
 
 
 async def roots(host: Host, folders: Sequence[str]) -> Any:
-    from nanoclaw.plugins.mcp.sdk import types
-
     paths = _absolute(host.workspace, folders)
     roots = [types.Root(uri=path.as_uri(), name=path.name) for path in paths]  # type: ignore[arg-type]
     return types.ListRootsResult(roots=roots)
@@ -42,8 +41,6 @@ def _can_ask(host: Host, context: ToolContext) -> bool:
 
 
 async def elicitation(host: Host, server: str, call: RunningCall | None, params: Any) -> Any:
-    from nanoclaw.plugins.mcp.sdk import types
-
     if call is None or call.context is None or not _can_ask(host, call.context):
         return types.ElicitResult(action="decline")
     asking = _address if params.mode == "url" else _form
