@@ -129,7 +129,8 @@ class WebSearch:
             asked["freshness"] = f"{query.since}to{query.today}"
         url = f"{BRAVE}/res/v1/web/search?{urlencode(asked)}"
         said = await self._json(url, {"x-subscription-token": self._key, "accept": "application/json"})
-        return _made(_list(_table(said.get("web")).get("results")), "description", ("page_age", "age"))
+        web = said.get("web")
+        return _made(web if isinstance(web, dict) else {}, "description", ("page_age", "age"))
 
     async def _tavily(self, query: WebQuery) -> list[WebResult]:
         """https://docs.tavily.com/documentation/api-reference/endpoint/search"""
@@ -139,7 +140,7 @@ class WebSearch:
         headers = {"authorization": f"Bearer {self._key}", "content-type": "application/json"}
         url = f"{TAVILY}/search"
         said = await self._json(url, headers, json.dumps(asked).encode())
-        return _made(_list(said.get("results")), "content", ("published_date",))
+        return _made(said, "content", ("published_date",))
 
     async def _searxng(self, query: WebQuery) -> list[WebResult]:
         """https://docs.searxng.org/dev/search_api.html"""
@@ -147,7 +148,7 @@ class WebSearch:
         if query.span:
             asked["time_range"] = query.span
         said = await self._json(f"{self._settings.searxng.rstrip('/')}/search?{urlencode(asked)}", {})
-        found = _made(_list(said.get("results")), "content", ("publishedDate",))
+        found = _made(said, "content", ("publishedDate",))
         silent = [": ".join(map(str, one)) for one in _list(said.get("unresponsive_engines")) if isinstance(one, list)]
         if not found and silent:
             raise SearchError(
@@ -210,10 +211,10 @@ def shown(query: WebQuery, engine: str, found: list[WebResult]) -> str:
     return "\n".join(lines)
 
 
-def _made(found: list[Any], snippet: str, dates: tuple[str, ...]) -> list[WebResult]:
+def _made(said: Mapping[str, Any], snippet: str, dates: tuple[str, ...]) -> list[WebResult]:
     """Results of an engine's JSON; what has no address is left out."""
     made = []
-    for one in found:
+    for one in _list(said.get("results")):
         if isinstance(one, dict) and isinstance(one.get("url"), str):
             day = next((str(one[name]) for name in dates if one.get(name)), "")
             made.append(
@@ -252,7 +253,3 @@ def _is_in(one: WebResult, since: date | None) -> bool:
 
 def _list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
-
-
-def _table(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
