@@ -52,6 +52,8 @@ class _People(ChannelAccess):
 class Gatekeeper:
     """Everything that others ask about accounts, too: it is what the plugin makes public."""
 
+    creator = staticmethod(creator)
+
     def __init__(
         self, host: Host, accounts: Accounts, rules: Mapping[str, ChannelRules], shared: Address | None = None
     ) -> None:
@@ -79,10 +81,6 @@ class Gatekeeper:
             return None
         linked = self.accounts.role(channel, sender)
         return linked or ("guest" if sender in self.rules(channel).allow_from else None)
-
-    def creator(self, address: Address, sender: str) -> str:
-        """The sender, as a job keeps them."""
-        return creator(address, sender)
 
     def role_for(self, maker: str, target: Address) -> Role:
         """The role of a job: that of whoever made it, and in a group a guest's."""
