@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from nanoclaw.core.errors import ContextTooLong, NanoclawError, ProviderError, ProviderRefused, ProviderUnavailable
+from nanoclaw.escapes import one_line
 from nanoclaw.net import leads_to_loopback
 
 WAIT_LIMIT = 60.0
@@ -49,7 +50,7 @@ class Endpoint(NamedTuple):
 def unknown_form(model: str, error: Exception) -> ProviderError:
     """For an answer whose fields have types that nobody uses."""
     return ProviderError(
-        f"{model} sent an answer in an unknown form ({type(error).__name__}: {one_line(str(error))[:100]}). "
+        f"{model} sent an answer in an unknown form ({type(error).__name__}: {one_line(str(error), 100)}). "
         "Check model.api_base in config.toml, or choose another model."
     )
 
@@ -117,8 +118,7 @@ def failure(endpoint: Endpoint, status: int, body: bytes, asked: float | None) -
         value = json.loads(text)
     except (ValueError, RecursionError):
         text = value = "" if text.lstrip().startswith("<") else text
-    details, words = text, one_line(_message(value))  # for our rules, and for a person
-    words = words if len(words) <= 300 else words[:300] + "…"
+    details, words = text, one_line(_message(value), 301)  # for our rules, and for a person
     status = status or _status_in(value)
     model = endpoint.model
     said = f" It says: {words!r}." if words else ""
@@ -240,21 +240,18 @@ def _status_in(value: Any) -> int:
 
 
 def unreachable(model: str, url: str, error: Exception) -> str:
+    why = one_line(str(error), 300)
     if leads_to_loopback(url):
         return (
             f"{model} cannot be reached: nothing listens at {host_of(url)}. Start the model server, or choose another."
         )
     if "CERTIFICATE" in str(error).upper():
-        return f"{model} cannot be trusted: the certificate of {host_of(url)} is not valid ({one_line(str(error))})."
-    return f"{model} cannot be reached at {host_of(url)} ({one_line(str(error)) or 'no connection'}). {CHECK_NET}"
+        return f"{model} cannot be trusted: the certificate of {host_of(url)} is not valid ({why})."
+    return f"{model} cannot be reached at {host_of(url)} ({why or 'no connection'}). {CHECK_NET}"
 
 
 def host_of(url: str) -> str:
     return urlsplit(url).netloc.rpartition("@")[2]
-
-
-def one_line(text: str) -> str:
-    return " ".join("".join(c if c.isprintable() or c.isspace() else "" for c in text[:2000]).split())
 
 
 def effort_is_refused(words: str) -> bool:

@@ -19,6 +19,7 @@ from nanoclaw.core.errors import CannotSee, ProviderError, ProviderUnavailable
 from nanoclaw.core.events import Event, Notice, ReasoningDelta, TextDelta
 from nanoclaw.core.messages import AssistantMessage, HistoryMemo, Message, ModelRequest
 from nanoclaw.core.provider import Abilities, Ability, OnEvent
+from nanoclaw.escapes import one_line
 from nanoclaw.log import logger
 from nanoclaw.net import leads_to_loopback
 from nanoclaw.net.slim_httpx import httpx as httpx
@@ -30,7 +31,6 @@ from nanoclaw.providers.failures import (
     Endpoint,
     failure,
     host_of,
-    one_line,
     reason_of,
     retry_after,
     unreachable,
@@ -131,7 +131,7 @@ class ModelClient:
             except (OSError, ValueError, ImportError, httpx.InvalidURL) as error:
                 raise ProviderError(
                     f"{self.endpoint.model} cannot be asked: the environment's proxy or certificates are not usable "
-                    f"({one_line(str(error))[:200]}). Check HTTPS_PROXY, ALL_PROXY and SSL_CERT_FILE."
+                    f"({one_line(str(error), 200)}). Check HTTPS_PROXY, ALL_PROXY and SSL_CERT_FILE."
                 ) from None
         return self._client
 
@@ -229,7 +229,7 @@ def _log(endpoint: Endpoint, error: ProviderError, what: str) -> None:
     host, cause = host_of(endpoint.url), error.__context__
     why = re.split(r" It says:| \((?!\d)", str(error).replace(endpoint.url, host), maxsplit=1)[0].rstrip(".")
     if isinstance(cause, httpx.TransportError | OSError):
-        why += f" ({type(cause).__name__}: {one_line(str(cause))[:200]})"
+        why += f" ({type(cause).__name__}: {one_line(str(cause), 200)})"
     if endpoint.key:
         why = why.replace(endpoint.key, "[key]")
     logger.debug("{}; {} at {}: {}", why, endpoint.model, host or endpoint.url, what)
@@ -339,7 +339,7 @@ class HttpReply:
         except (ValueError, RecursionError):
             if not is_whole:
                 raise self.cut() from None
-            shown = one_line(data[:80].decode("utf-8", "replace"))
+            shown = one_line(data[:80].decode("utf-8", "replace"), 80)
             raise ProviderError(
                 f"{model} sent {what} ({shown!r}). Try again; if it recurs, check model.api_base in config.toml."
             ) from None
@@ -352,7 +352,7 @@ class HttpReply:
 
 def network_error(endpoint: Endpoint, timeout_seconds: float, error: Exception) -> ProviderError:
     """The sentence for what httpx raises, and whether another try can help."""
-    model, host, words = endpoint.model, host_of(endpoint.url), one_line(str(error))
+    model, host, words = endpoint.model, host_of(endpoint.url), one_line(str(error), 300)
     match error:
         case httpx.ConnectTimeout():
             return ProviderUnavailable(f"{model} cannot be reached: {host} did not answer. {CHECK_NET}")

@@ -22,7 +22,7 @@ from nanoclaw.core.messages import (
     ToolSpec,
     UserMessage,
 )
-from nanoclaw.core.provider import legal
+from nanoclaw.core.provider import legal, whole
 from nanoclaw.outside_text import without_template_tokens
 from nanoclaw.runtime_metadata import in_short
 
@@ -205,16 +205,15 @@ class JsonReply:
 def read_reply(raw: str) -> JsonReply:
     """The model's JSON; plain words, or JSON cut off in the middle, count as the words they hold."""
     match _decoded(raw):
-        case None:
-            words = ReplyReader().feed(raw)
-            return JsonReply(whole_characters(words if raw.lstrip().startswith("{") else raw.strip()))
-        case {"reply": str(text)}:
-            return JsonReply(whole_characters(text))
+        case {"reply": str(text)} | str(text):
+            pass
         case {"tool": str(name), "args": dict(arguments)} | {"tool": str(name), "arguments": dict(arguments)}:
             return JsonReply("", (_new_call(name, arguments),))
-        case str(text):
-            return JsonReply(whole_characters(text))
-    return JsonReply(whole_characters(raw.strip()))
+        case None if raw.lstrip().startswith("{"):
+            text = ReplyReader().feed(raw)
+        case _:
+            text = raw.strip()
+    return JsonReply(whole(text))
 
 
 def calls_in_text(text: str, names: Sequence[str], history: Sequence[Message] = ()) -> JsonReply:
@@ -247,11 +246,6 @@ def calls_in_text(text: str, names: Sequence[str], history: Sequence[Message] = 
     rest.append(text[end:])
     words = "\n".join(part.strip() for part in rest if part.strip())
     return JsonReply(text) if not calls or (words and _calls_natively(history)) else JsonReply(words, tuple(calls))
-
-
-def whole_characters(text: str) -> str:
-    """The text with halves of characters (lone surrogates) replaced, so that it can be stored and sent."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 _MEMORY = re.compile(r"#+\s*(?:long-term\s+)?memory\b[^\n]*\n?|#+\s*recalled[^\n]*\n?", re.IGNORECASE)
@@ -298,7 +292,7 @@ def _spoken(message: UserMessage) -> str:
     if message.origin == "runtime":
         return without_template_tokens(in_short(message.text)).strip()
     notes = [
-        f"[image {without_template_tokens(whole_characters(image.name))} left out: you cannot see images]"
+        f"[image {without_template_tokens(whole(image.name))} left out: you cannot see images]"
         for image in message.images
     ]
     return "\n".join([*notes, without_template_tokens(message.text)]).strip()
@@ -408,4 +402,4 @@ def _calls_natively(history: Sequence[Message]) -> bool:
 
 
 def _new_call(name: str, arguments: dict[str, Any]) -> ToolCall:
-    return ToolCall(f"call_{token_hex(6)}", name, whole_characters(_dumps(arguments)))
+    return ToolCall(f"call_{token_hex(6)}", name, whole(_dumps(arguments)))

@@ -66,9 +66,7 @@ class LiveTurns:
 
     def said(self, key: str, item: Item) -> None:
         """Show a message of the person in every browser."""
-        if turn := self._turns.get(key):
-            turn.items[item["id"]] = item
-        self._tell(key, "item", item=item)
+        self._put(key, item)
 
     def joined(self, key: str, item: Item) -> None:
         """Show a message from before as part of the turn that runs."""
@@ -102,9 +100,7 @@ class LiveTurns:
         if shown:
             self._tell(key, "item", item=item | ({"row": row} if row else {}), instead=shown)
             return row > 0
-        if turn := self._turns.get(key):
-            turn.items[item["id"]] = item
-        self._tell(key, "item", item=item)
+        self._put(key, item)
         return not outbound.reply_to
 
     def show(self, key: str, event: Event) -> None:
