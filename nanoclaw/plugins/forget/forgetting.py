@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -162,7 +162,7 @@ class Forgetter:
             undo.forget(words.stand_in)
         home_files.forget_typed(self._home / "history", words, [cell.before for cell in cells])
         for path in sorted((self._home / "logs").glob("*")):
-            home_files.drop_lines(path, words)
+            home_files.rewrite(path, "\n", lambda line: not words.stand_in(line))
         for name, per_file in lines.items():
             self._memory.change_lines(name, {number: (line, None) for number, line in per_file.items()})
         files = home_files.scrub_kept(self._host, words)
@@ -209,17 +209,13 @@ class Forgetter:
         wanted = frozenset(tokens(query))
         for name in self._memory_files():
             for number, line in enumerate(self._lines_of(name), 1):
-                if _has(line, query) or (wanted and self._has_all(line, wanted)):
+                if _has(line, query) or (wanted and wanted <= frozenset(tokens(line))):
                     yield Passage(name, number, (line,), True)
         if self._memory and len(query) > 2:
             for name in self._others():
                 for number, line in enumerate(self._lines_of(name), 1):
                     if _has(line, query):
                         yield Passage(name, number, (line,), True)
-
-    def _has_all(self, line: str, wanted: Set[str]) -> bool:
-        folded = line.casefold()
-        return all(word in folded for word in wanted) and wanted <= frozenset(tokens(line))
 
     def _similar(self, query: str) -> Iterator[Passage]:
         for hit in self._memory.search(query, MOST_SIMILAR) if self._memory else ():

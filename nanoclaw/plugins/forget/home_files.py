@@ -26,11 +26,7 @@ def forget_typed(path: Path, words: Words, said: Sequence[str]) -> None:
         quoted = json.dumps(text)
         return not words.stand_in(text) and not (text.strip() and any(quoted in each for each in said))
 
-    _rewrite(path, "\n# ", keep)
-
-
-def drop_lines(path: Path, words: Words) -> None:
-    _rewrite(path, "\n", lambda line: not words.stand_in(line))
+    rewrite(path, "\n# ", keep)
 
 
 def scrub_kept(host: Host, words: Words) -> int:
@@ -119,7 +115,7 @@ def _files_at(place: Path) -> Iterator[Path]:
         yield from below(place, besides="")
 
 
-def _rewrite(path: Path, separator: str, keep: Callable[[str], bool]) -> None:
+def rewrite(path: Path, separator: str, keep: Callable[[str], bool]) -> None:
     """In place: whoever appends to the file has it open."""
     try:
         with path.open("r+b") as file:
