@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -10,12 +10,11 @@ from nanoclaw.core.errors import SkillError
 from nanoclaw.packages import reading
 from nanoclaw.packages.reading import Kind, Package, PackageError
 
-
-def _main_file(names: Collection[str]) -> str:
-    return next((one for one in ("SKILL.md", "skill.md") if one in names), "")
-
-
-SKILL = Kind("skill", _main_file, "the folder that has a SKILL.md, or a .zip, .tar or .tar.gz of it")
+SKILL = Kind(
+    "skill",
+    lambda names: next((one for one in ("SKILL.md", "skill.md") if one in names), ""),
+    "the folder that has a SKILL.md, or a .zip, .tar or .tar.gz of it",
+)
 
 
 def read(path: Path) -> Package:

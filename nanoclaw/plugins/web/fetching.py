@@ -254,14 +254,11 @@ class KeptPages:
             self._pages.pop(url, None)
             self._pages[url] = page
         self._pages = {url: one for url, one in self._pages.items() if page.at - one.at < KEPT_FOR}
-        while len(self._pages) > MOST_PAGES or self._characters() > MOST_CHARACTERS:
+        while len(self._pages) > MOST_PAGES or sum(len(one.text) for one in {*self._pages.values()}) > MOST_CHARACTERS:
             del self._pages[next(iter(self._pages))]
 
     def clear(self) -> None:
         self._pages.clear()
-
-    def _characters(self) -> int:
-        return sum(len(text) for text in {id(one): one.text for one in self._pages.values()}.values())
 
 
 MOST_SITES = 100
