@@ -54,7 +54,7 @@ SMALL_TALK = (
     ("Write me a rhyme about spring", "The snow is gone, the days grow long; the birds are back with all their song."),
     ("Any idea for a present?", "A good book, a plant, or a ticket to a concert."),
     ("What is the largest ocean?", "The Pacific Ocean."),
-    ("No, that is not right", "I am sorry. What should be different?"),
+    ("Remind me when I am at home", "When is that? Tell me a day and a time."),
     ("Thanks!", "You're welcome."),
 )
 """Shown between the example calls, so that a question is not taken for a wish to search."""
@@ -87,7 +87,18 @@ def static_messages(tools: Sequence[ToolSpec], *, system: str = PROFILE) -> Chat
 def few(tools: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
     """The tools a small model is offered, in their order; those without an example are the first left out."""
     ranked = sorted(tools, key=lambda tool: (not tool.examples, tool.name in SPARE_TOOLS))[:MAX_TOOLS]
-    return tuple(tool for tool in tools if tool in ranked)
+    return tuple(_as_in_examples(tool) for tool in tools if tool in ranked)
+
+
+def _as_in_examples(tool: ToolSpec) -> ToolSpec:
+    """A tool with the parameters that its examples use, and of listed values those: a small model errs with more."""
+    given = [one.arguments for one in tool.examples[:MAX_EXAMPLES]]
+    names = {name for one in given for name in one} | {*tool.parameters.get("required", ())}
+    kept = {name: schema for name, schema in tool.parameters.get("properties", {}).items() if name in names}
+    for name, schema in kept.items():
+        if used := [value for value in schema.get("enum", ()) if any(one.get(name) == value for one in given)]:
+            kept[name] = {**schema, "enum": used}
+    return tool._replace(parameters={**tool.parameters, "properties": kept}) if given else tool
 
 
 def facts(system: SystemPrompt) -> str:

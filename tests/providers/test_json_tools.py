@@ -94,6 +94,16 @@ def test_a_spare_tool_goes_before_another() -> None:
     assert "web_search" not in [tool.name for tool in few(tools)]
 
 
+def test_a_small_model_is_offered_what_the_examples_of_a_tool_use_alone() -> None:
+    kinds = {"enum": ["list", "add", "remove"]}
+    (offered,) = few([spec("jobs", example={"action": "list"}, action=kinds)._replace(description="Jobs.")])
+    assert offered.parameters["properties"] == {"action": {"enum": ["list"]}}
+    optional = spec("look", example={"path": "a"}, path={"type": "string"}, offset={"type": "integer"})
+    optional.parameters["required"].remove("offset")
+    assert [*few([optional])[0].parameters["properties"]] == ["path"]
+    assert few([spec("bare", n={"type": "integer"})])[0].parameters["properties"] == {"n": {"type": "integer"}}
+
+
 def test_the_schema_holds_arguments_to_the_tools_own_parameters() -> None:
     tool = spec("f", n={"type": "integer", "minimum": 1, "description": "how many", "format": "int32"})
     reply, call = reply_schema([tool])["anyOf"]

@@ -409,7 +409,7 @@ _SEARCH = (
     ToolExample("When did I last see the dentist?", {"query": "dentist"}),
 )
 _ADD = (
-    ToolExample("We have a new cat, she is called Mia", {"text": "Has a cat called Mia", "kind": "fact"}),
+    ToolExample("Remember that my cat is called Mia", {"text": "Has a cat called Mia", "kind": "fact"}),
     ToolExample("Note that the plumber came today", {"text": "The plumber came", "also": "sink tap leak repair"}),
     ToolExample(
         "No, Anna's birthday is 5 May",

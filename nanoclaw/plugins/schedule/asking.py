@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import date, datetime, timedelta
 
 from nanoclaw.core.errors import ScheduleError
 from nanoclaw.core.messages import OwnersAnswer, ToolResult
 from nanoclaw.core.plugin import Ask, Refuse, Turn, Verdict
+from nanoclaw.plugins.schedule.jobs import Job
 from nanoclaw.plugins.schedule.requests import NOT_A_TIME, STILL_OPEN, dated, is_late, is_persons, reply_words
 from nanoclaw.time_words import At, Reading, TimeWordsError, Unclear, briefly, phrases, read, read_known, same, upcoming
 from nanoclaw.yes_no import yes_or_no
@@ -40,6 +42,21 @@ def judge(when: str, turn: Turn, zone: str, *, language: str = "", is_task: bool
     if options and (turn.role != "owner" or turn.is_group):  # the question would be the owner's
         return Refuse(f"Nothing was set yet. {question} ({' or '.join(options)}) Give the day and the time in full.")
     return Ask(question, tuple(options), seconds=SECONDS, is_free=True) if options else None
+
+
+def judge_removal(job: Job | None, turn: Turn) -> Verdict:
+    """Refuse to remove a job that the person's last words don't name, by its number or a word: a small model does that
+    with what it can't do otherwise."""
+    said = " ".join([message.text for message in turn.history if is_persons(message)][-MESSAGES:]).casefold()
+    words = {word for word in re.findall(r"\w+", job.text.casefold()) if len(word.encode()) > 3} if job else ()
+    is_named = any(word in said for word in words) or (job and str(job.id) in re.findall(r"\d+", said))
+    return None if is_named else Refuse(_NONE_NAMED)
+
+
+_NONE_NAMED = (
+    "Nothing was removed: the person named no reminder. memory_add keeps what they want remembered. A new reminder "
+    "needs their words with a day and a time: “remind me tomorrow at 9 to call Anna”."
+)
 
 
 def chosen(when: str, answer: OwnersAnswer, now: datetime, zone: str, language: str) -> str:

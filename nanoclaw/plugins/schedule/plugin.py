@@ -63,7 +63,7 @@ def cron_tool(host: Host) -> Tool:
         nag: Annotated[str | None, "repeat until done: '10m x6'"] = None,
         id: Annotated[int | None, "of the job; all but add and list need it"] = None,
     ) -> str:
-        """Reminders and tasks for later. Tell the person the date and time from the answer."""
+        """List, set or cancel reminders and tasks. Tell the person the date and time from the answer."""
         from nanoclaw.plugins.schedule import asking
         from nanoclaw.plugins.schedule.job_service import JobRequest, creator
 
@@ -96,21 +96,28 @@ def cron_tool(host: Host) -> Tool:
 
     async def check(call: CheckedCall, turn: Turn) -> Verdict:
         given = call.arguments
-        if given["action"] != "add" or turn.origin != "person" or not given.get("text"):
+        if turn.origin != "person" or given["action"] not in ("add", "remove"):
             return None
         from nanoclaw.plugins.schedule import asking
 
+        if given["action"] == "remove":
+            job = host.get("schedule").jobs.get(given.get("id"))
+            return asking.judge_removal(job, turn) if host.model_of(turn).cuts_history else None
+        if not given.get("text"):
+            return None
         language, is_task = call.id.partition(BY_CODE)[2][:2], given.get("kind", "reminder") != "reminder"
         when, zone = str(given.get("when") or ""), host.get("schedule").zone
         return asking.judge(when, turn, zone, language=language, is_task=is_task)
 
-    example = ToolExample(
-        "remind me tomorrow at 9 to call Anna", {"action": "add", "when": "tomorrow at 9", "text": "Call Anna"}
-    )
-    made = tool(cron, reach="workspace", examples=[example], open_to=("person", "job", "heartbeat", "guest"))
+    made = tool(cron, reach="workspace", examples=_EXAMPLES, open_to=("person", "job", "heartbeat", "guest"))
     return made._replace(audit=_effect, atomic=True, check=check)
 
 
+# plain reminders are set by code: a small model that could add one did so for each "remember that …"
+_EXAMPLES = (
+    ToolExample("Which alarms are set?", {"action": "list"}),
+    ToolExample("Cancel alarm 3", {"action": "remove", "id": 3}),
+)
 _NOT_ALLOWED = "a task may not make or change jobs unless the person allowed it for that task. Nothing was done."
 
 

@@ -16,7 +16,7 @@ from nanoclaw.providers.scripted import ScriptedProvider, call
 from nanoclaw.start.build import BUILT_IN
 from tests.examples import examples
 from tests.kills import dies_at, killed
-from tests.program import GUEST, MAIN, NOON, FakeChannel, HandClock, Program, assert_legal, running
+from tests.program import GUEST, MAIN, NOON, FakeChannel, HandClock, Program, assert_legal, results, running
 from tests.time_words.phrases import expected, lines
 
 SAID = examples(__file__, "requests.jsonl")
@@ -205,6 +205,20 @@ async def test_another_wish_while_a_models_time_is_asked_about_is_a_message_of_i
         assert await program.answer_with("Which things?") and not jobs(program)
         said = [one.text for one in model.requests[-1].history if getattr(one, "origin", "") == "person"]
         assert said == ["remember that I like tea", "write a shopping list"]
+
+
+async def test_a_small_model_removes_only_a_reminder_that_the_person_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ScriptedProvider, "cuts_history", True, raising=False)
+    remove = call("cron", {"action": "remove", "id": 1})
+    model = ScriptedProvider(*[lambda request: "Well?" if results(request.history[-1:]) else remove] * 6)
+    async with running(tmp_path, model, clock=HandClock(NIGHT.replace(hour=12))) as program:
+        await program.ask("remind me on friday at 9 to pay the rent")
+        await program.ask("the wifi password is sunflower")
+        assert jobs(program) and "the person named no reminder" in results(model.requests[1].history)[-1].text
+        await program.ask("forget the rent")
+        assert not jobs(program)
 
 
 async def test_a_chat_lists_the_first_twenty_times_of_a_job_and_how_many_more(tmp_path: Path) -> None:
