@@ -19,7 +19,7 @@ LONGEST_QUERY = 4_000
 MOST_TERMS = 64  # the rarest terms of a long query say what it is about
 _FRAME_WEIGHT, _REPAIRED, _TALK, _CHARACTER = 0.3, 0.8, 0.5, 0.5  # of a term's weight
 _CJK_PAIR = 0.25  # most pairs of characters are no words, so an unknown one means little
-_ROOTS, _ENDING = (0.6, 0.5), 3  # shares of a word that may be its root, letters that another form has more
+_ROOT, _ENDING = 0.5, 3  # share of a word that is its root, letters that another form has more
 _MOST_FORMS = 8
 _WEEK, _LONGEST_RANGE = 7, 100  # days of a season; notes that name a day of a longer one are not looked for
 _STEM = 0.75  # share of a word that is in a compound with it
@@ -234,12 +234,8 @@ def _of_one_root(index: Index, word: str) -> list[str]:
     """Terms of the notes that begin as a word of a language with many forms does, and are about as long."""
     if len(word) < 4 or not word.isalpha() or is_cjk(word):
         return []
-    for share in _ROOTS:
-        begin = word[: max(3 if len(word) < 5 else 4, math.ceil(share * len(word)))]
-        near = [term for term in index.spelled(f"{begin}*", _MOST_FORMS) if len(term) <= len(word) + _ENDING]
-        if near:
-            return near
-    return []
+    begin = word[: max(3 if len(word) < 5 else 4, math.ceil(_ROOT * len(word)))]
+    return [term for term in index.spelled(f"{begin}*", _MOST_FORMS) if len(term) <= len(word) + _ENDING]
 
 
 def _compounds(index: Index, word: str) -> list[str]:

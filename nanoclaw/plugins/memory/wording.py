@@ -22,7 +22,6 @@ _NUMBER = 1.0
 _MOST_CACHED = 16_384  # words and languages whose frequency is remembered: 2 MB
 _SAMPLE = 40  # words of a message that tell its language
 _LONGEST_CJK = 4  # characters of a word of the list
-_RARE_CJK = 0.3  # of a word more that one of the next band counts as
 
 
 Says = dict[str, tuple[str, float]]
@@ -95,27 +94,16 @@ class Wording:
         return min(_band(name, word) for name in self._read)
 
     def _parts(self, run: str) -> list[str]:
-        """Words of a run of Chinese characters, few and frequent ones; characters of none side by side are one, too."""
-        best: list[tuple[float, int]] = [(0.0, 0)]
-        for end in range(1, len(run) + 1):
-            begins = range(max(0, end - _LONGEST_CJK), end)
-            known = [(self._band(run[begin:end]), begin) for begin in begins]
-            best.append(
-                min(
-                    (best[begin][0] + 1.0 + _RARE_CJK * band, begin)
-                    for band, begin in known
-                    if band < len(BANDS) or begin == end - 1
-                )
-            )
-        parts, at, strange = list[str](), len(run), False
-        while at:
-            begin = best[at][1]
-            part, is_strange = run[begin:at], at - begin == 1 and self._band(run[begin:at]) == len(BANDS)
-            if is_strange and parts and strange:
-                part += parts.pop()
-            strange = is_strange
-            parts.append(part)
-            at = begin
+        """Words of a run of Chinese characters, the longest first; characters of none side by side are one, too."""
+        parts, is_strange = list[str](), False
+        while run:
+            sizes = range(min(_LONGEST_CJK, len(run)), 0, -1)
+            known = next((size for size in sizes if self._band(run[:size]) < len(BANDS)), 0)
+            if is_strange and not known:
+                parts[-1] += run[0]
+            else:
+                parts.append(run[: known or 1])
+            run, is_strange = run[known or 1 :], not known
         return parts
 
 
