@@ -191,7 +191,7 @@ class ConversationCommands:
         await self._host.write(delete)
         self._host.drop_bytes()
         kept = "What it cost and did stays on record, notes and files stay, and backups still have it"
-        return Reply(f"Deleted: {what}. {kept}: /forget WORDS deletes words everywhere else.")
+        return Reply(f"Deleted: {what}. {kept}: `nanoclaw memory forget WORDS` deletes words everywhere.")
 
 
 Row = Mapping[str, Any]

@@ -115,7 +115,8 @@ async def test_a_deleted_conversation_is_gone_but_for_its_cost_and_what_it_did(t
         cost = program.rows("SELECT count(*), sum(input_tokens) FROM usage")
         asked = await program.ask("/sessions delete main")
         assert asked == "`/sessions delete terminal:main yes` deletes terminal:main “Birds” for good."
-        assert "Deleted: terminal:main “Birds”." in await program.ask("/sessions delete main yes")
+        told = await program.ask("/sessions delete main yes")
+        assert "Deleted: terminal:main “Birds”." in told and "`nanoclaw memory forget WORDS`" in told
         for table in ("inbox", "messages", "turns", "outbox"):
             assert "pelican" not in str(program.rows(f"SELECT * FROM {table}"))
         assert program.rows("SELECT count(*), sum(input_tokens) FROM usage") == cost
