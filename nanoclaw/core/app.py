@@ -153,10 +153,10 @@ class App:
         await self.delivery.catch_up(inbound.address.channel)
         return said
 
-    async def run(self, ready: Callable[[], None] = lambda: None, *, wakes: bool = False, after: float = 0) -> None:
+    async def run(self, *, wakes: bool = False, after: float = 0) -> None:
         """Serve until a channel of its own is done; a cancelled run ends what it was doing as the person's own stop,
         and a gateway's leaves it to the next start. With `wakes` plugins work in the background, `after` so many
-        seconds where nothing is to be resumed; `ready` is called when everything serves."""
+        seconds where nothing is to be resumed."""
         delivering = asyncio.create_task(self.delivery.run())
         self.spawn(keep_copies(self.store.path, self.clock, self.conversations.idle), "copies")
         channels = self.channels.all()
@@ -169,7 +169,6 @@ class App:
         is_resuming = self.router.resume(self.resumes)
         if wakes and not self.router.is_frozen:
             self.start_work(0 if is_resuming else after)
-        ready()
         try:
             await asyncio.wait([*serving, delivering], return_when=asyncio.FIRST_COMPLETED)
             for task in (*serving, delivering):
