@@ -20,6 +20,7 @@ import pytest
 from loguru._better_exceptions import ExceptionFormatter
 
 from nanoclaw import clock
+from nanoclaw.log import logger
 from tests.model_server import ModelServer
 from tests.virtual_time import PACE
 
@@ -206,7 +207,6 @@ def dial() -> Any:
 def log(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """What the log is told."""
     from nanoclaw import log
-    from nanoclaw.log import logger
 
     lines: list[str] = []
 

@@ -15,6 +15,7 @@ from nanoclaw.channels.telegram.settings import TelegramSettings
 from nanoclaw.channels.web_api import WebReply
 from nanoclaw.core.channel import ChannelAccess, ChannelHost
 from nanoclaw.core.errors import ChannelError
+from nanoclaw.log import logger
 from tests.channels.telegram_talk import Talk, opened, talking
 
 
@@ -181,8 +182,6 @@ async def test_something_else_than_telegram_at_the_address_says_so() -> None:
 
 
 def test_of_a_broken_update_the_log_tells_the_reason_and_none_of_its_words() -> None:
-    from nanoclaw.log import logger
-
     lines: list[str] = []
 
     @talking

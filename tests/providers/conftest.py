@@ -10,6 +10,7 @@ import pytest
 from nanoclaw.core.events import Event, Notice, ReasoningDelta, TextDelta
 from nanoclaw.core.messages import AssistantMessage, Message, ModelRequest, SystemPrompt, ToolSpec, UserMessage
 from nanoclaw.core.provider import Provider
+from nanoclaw.log import logger
 from nanoclaw.providers.http import RetryPolicy
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -73,16 +74,12 @@ def ask(provider: Provider, asked: ModelRequest | None = None, heard: Heard | No
 @pytest.fixture(autouse=True)
 def silent_log() -> None:
     """Lines of the log go nowhere."""
-    from nanoclaw.log import logger  # ends what an earlier test's start left to be set up
-
-    logger.remove()
+    logger.remove()  # after what an earlier test's start left to be set up
 
 
 @pytest.fixture
 def logged(silent_log: None) -> Iterator[list[str]]:
     """Lines of the log."""
-    from nanoclaw.log import logger
-
     lines: list[str] = []
     logger.add(lambda line: lines.append(str(line).rstrip("\n")), level="DEBUG", format="{level}: {message}")
     yield lines

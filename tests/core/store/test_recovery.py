@@ -18,6 +18,7 @@ from nanoclaw.core.store.db import Transactions
 from nanoclaw.core.store.history import list_sessions
 from nanoclaw.core.store.inbox import Inbox
 from nanoclaw.core.store.sessions import Sessions
+from nanoclaw.log import logger
 from nanoclaw.sqlite_salvage.copies import KEPT, daily_copies, keep_daily_copy
 from nanoclaw.start.opening import PAGE_BYTES, newest_format, open_store, read_store
 from tests.core.store.test_db import MAIN, NOW, filled, history, waiting
@@ -37,8 +38,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 @contextmanager
 def warnings() -> Iterator[list[str]]:
     """All that the store warns of; what an earlier test left behind in this process may warn at any time."""
-    from nanoclaw.log import logger  # set up now, if an earlier test asked for it
-
     said: list[str] = []
     sink = logger.add(lambda line: said.append(str(line)), level="WARNING", format="{message}", filter="nanoclaw")
     try:

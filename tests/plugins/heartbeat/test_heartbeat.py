@@ -483,8 +483,6 @@ async def test_a_stop_ends_a_beat_where_nothing_else_runs_and_names_it(tmp_path:
     beat, turn = Hang(), Hang()
     dial, model = Dial(), ScriptedProvider(beat, turn)
     async with beating(tmp_path, dial, model, checklist="- [ ] Look") as home:
-        from nanoclaw.log import logger  # noqa: F401 (what the start left to be set up is done now)
-
         with warnings() as logged:
             await beats(home).beat()
             await beat.reached.wait()
