@@ -33,7 +33,7 @@ def main(root: Path) -> None:
 
     def ask(query: str) -> float:
         begun = time.process_time()
-        recall(index, query, (), now, 1_500, 280)
+        recall(index, query, (), now, 1_500)
         return (time.process_time() - begun) * 1_000
 
     index.refresh()
@@ -98,7 +98,7 @@ def vectors(index: Index, queries: list[str]) -> None:
         index.vectors.near(one)
         alone.append((time.process_time() - begun) * 1_000)
         begun = time.process_time()
-        recall(index, query, (), now, 1_500, 280, vector=one)
+        recall(index, query, (), now, 1_500, vector=one)
         whole.append((time.process_time() - begun) * 1_000)
     print(
         f"the nearest lines: median {sorted(alone)[100]:.1f} ms; recall with them: {sorted(whole)[100]:.1f} ms CPU; "

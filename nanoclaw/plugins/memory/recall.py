@@ -46,7 +46,6 @@ def recall(
     talk: Sequence[str],
     now: datetime,
     budget: int,
-    longest: int,
     most: int = 0,
     is_known: Callable[[Hit], bool] = lambda hit: False,
     vector: Vector = None,
@@ -54,13 +53,14 @@ def recall(
     """Entries that fit a message, best first, within a budget in characters; nothing for a greeting or small talk.
 
     `talk` is what was said before, the oldest first: it helps with a message that only makes sense after it. Each entry
-    is cut to the `longest` characters around what matches. With `most` there are no more hits than that. Hits that are
+    is cut to LONGEST_NOTE characters around what matches. With `most` there are no more hits than that. Hits that are
     known are passed over, they cost nothing.
     """
     matches, values = _rank(index, query, talk, now, True, vector)
-    return packed(index, matches, values, Room(budget, longest, most), True, is_known)
+    return packed(index, matches, values, Room(budget, LONGEST_NOTE, most), True, is_known)
 
 
+LONGEST_NOTE = 280  # characters of a recalled note
 K1, B = 1.2, 0.75  # BM25, as everywhere
 _REACH = 3  # entries above and below that lend an entry their terms
 _ABOVE, _BELOW = 400, 180  # characters over which that fades: what was said before explains more than what comes after
@@ -196,8 +196,8 @@ def _scored(
         each.score += (top or 1.0) * (_bonus(query, each.entry, each.score > 0) + share)
     if near:
         near.compare(each.entry for each in nlargest(_COMPARED, found, key=lambda each: each.score))
-        for at, nearness in near.of(each.entry for each in found):
-            found[at].near = nearness
+        for each in found:
+            each.near = near.of(each.entry)
     found = [each for each in found if each.score > 0 or each.near >= NEAR]
     if query.values:
         _learn(index, query, found)

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-LONGEST_NOTE = 280  # characters of a recalled note
 PATIENCE_STEPS = 16
 """Steps of a megabyte that a query off the event loop reads before its answer, where so much is unread: three seconds,
 or however long the machine takes."""
@@ -62,13 +61,11 @@ class NoteSearch:
         is_known: Callable[[Hit], bool] = lambda hit: False,
         vector: Sequence[float] | None = None,
     ) -> list[Hit]:
-        """Notes that fit a message, the best first, each cut to LONGEST_NOTE characters; often none. At most so many (0
+        """Notes that fit a message, the best first, each cut to 280 characters; often none. At most so many (0
         for all that fit the budget), without those that are known."""
         from nanoclaw.plugins.memory import recall
 
-        return self._asked(
-            lambda index: recall.recall(index, query, talk, now, budget, LONGEST_NOTE, most, is_known, vector)
-        )
+        return self._asked(lambda index: recall.recall(index, query, talk, now, budget, most, is_known, vector))
 
     def with_vectors(
         self, do: Callable[[VectorTable], T], otherwise: T, *, follows: bool = False, writes: bool = False

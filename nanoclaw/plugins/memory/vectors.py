@@ -8,7 +8,7 @@ import sqlite3
 import time
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from functools import cache
 from itertools import accumulate
 from operator import mul
@@ -53,17 +53,15 @@ class Nearness:
 
     def compare(self, entries: Iterable[NoteEntry]) -> None:
         """Look at more entries than the nearest."""
-        self.look_up({key_of(entry) for entry in entries} - self._known.keys())
+        self.look_up({key_of(entry) for entry in entries})
 
-    def of(self, entries: Iterable[NoteEntry]) -> Iterator[tuple[int, float]]:
-        """Nearness of those of the entries that were looked at, by their place."""
-        for at, entry in enumerate(entries):
-            if (near := self._known.get(key_of(entry))) is not None:
-                yield at, near
+    def of(self, entry: NoteEntry) -> float:
+        """Nearness of an entry, 0 for one that was not looked at."""
+        return self._known.get(key_of(entry), 0.0)
 
-    def look_up(self, keys: Iterable[int]) -> Mapping[int, float]:
+    def look_up(self, keys: Set[int]) -> Mapping[int, float]:
         """Nearness of all lines that were looked at, by key, with those of `keys`."""
-        for key, data in self._table.data_of(keys):
+        for key, data in self._table.rows("SELECT key, data FROM vectors", keys - self._known.keys()):
             self._known[key] = (_cosine(self._vector, data) - self._mean) / self._spread
         return self._known
 
@@ -161,7 +159,7 @@ class VectorTable:
             for id, row, data in db.execute(sql, (first, last)).fetchall()
             for at, entry in enumerate(loaded(data))
         ]
-        known = {key for key, _ in self._rows("SELECT key, 0 FROM signatures", [key for _, key, _ in lines])}
+        known = {key for key, _ in self.rows("SELECT key, 0 FROM signatures", [key for _, key, _ in lines])}
         missing = {key: words[:LONGEST] for _, key, words in lines if key not in known}
         with db:
             db.execute("BEGIN IMMEDIATE")
@@ -195,15 +193,12 @@ class VectorTable:
         below = accumulate(counts[each] for each in distances)
         most = next((each for each, count in zip(distances, below, strict=True) if count >= _LOOKED_AT), distances[-1])
         keys = [key for key, distance in zip(self._keys, away, strict=True) if distance <= most]
-        known = found.look_up(keys[: 4 * _LOOKED_AT])
+        known = found.look_up({*keys[: 4 * _LOOKED_AT]})
         best = sorted(known, key=known.__getitem__, reverse=True)[:NEAREST]
-        found.entries = {entry: known[key] for key, entry in self._rows("SELECT key, entry FROM lines", best)}
+        found.entries = {entry: known[key] for key, entry in self.rows("SELECT key, entry FROM lines", best)}
         return found
 
-    def data_of(self, keys: Iterable[int]) -> list[tuple[int, bytes]]:
-        return self._rows("SELECT key, data FROM vectors", keys)
-
-    def _rows(self, select: str, keys: Iterable[int]) -> list[tuple[int, Any]]:
+    def rows(self, select: str, keys: Iterable[int]) -> list[tuple[int, Any]]:
         every, found = sorted({*keys}), list[tuple[int, Any]]()
         for at in range(0, len(every), 500):
             some = every[at : at + 500]

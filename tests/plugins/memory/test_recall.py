@@ -37,7 +37,7 @@ def search(workspace: Path, query: str, limit: int, now: datetime) -> list[Hit]:
 def recall(workspace: Path, query: str, *talk: str, budget: int = 1_500) -> list[Hit]:
     index = Index(workspace, workspace / "index.db")
     try:
-        return recalling.recall(index, query, talk, NOW, budget, 280)
+        return recalling.recall(index, query, talk, NOW, budget)
     finally:
         index.close()
 
