@@ -81,8 +81,8 @@ def _extras(installed: Distribution) -> list[str]:
         except PackageNotFoundError:
             return False
 
-    here = {extra: found for extra in needs if all(map(is_here, found := libraries(extra)))}
-    return [extra for extra, found in here.items() if not any(found < other for other in here.values())]
+    here = {extra: parts for extra in needs if all(map(is_here, parts := libraries(extra)))}
+    return [extra for extra, parts in here.items() if not any(parts < other for other in here.values())]
 
 
 def _origin(installed: Distribution) -> dict[str, Any]:
