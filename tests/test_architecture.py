@@ -93,10 +93,9 @@ NEVER_AT_THE_TOP = frozenset(
 )
 """Dear to import: only inside a function, except in the modules of WHOLE."""
 
-WHOLE = {
-    *("markdown.terminal", "channels.matrix.client", "plugins.browse.session", "plugins.browse.sending"),
-    *("plugins.mcp.sdk", "plugins.mcp.wire", "plugins.mcp.oauth"),
-}
+WHOLE = frozenset(
+    {*("markdown.terminal", "channels.matrix.client"), *("plugins.mcp.sdk", "plugins.mcp.wire", "plugins.mcp.oauth")}
+)
 """Modules that are themselves imported inside functions only, and may import what they are about at their top."""
 
 PARAMETERS, CALLABLES = 8, 2

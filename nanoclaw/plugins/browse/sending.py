@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
-from playwright import async_api as api
-from playwright.async_api import Error
+if TYPE_CHECKING:
+    from playwright import async_api as api
 
 MaySend = Callable[[str, str], Awaitable[str]]
 """Says why a page may not send something to a host; '' where it may."""
@@ -68,6 +68,8 @@ class Sending:
         """True for a request with data, as a page or a script makes them, and for a page of another host with what was
         typed in its address. What a page asks for that came since is its own, a GraphQL query changes nothing, and a
         script can't read the answer to a plain request to another site: it is a count of visitors."""
+        from playwright.async_api import Error
+
         frame, to, here = None, urlsplit(request.url), self._here
         with suppress(Error):  # of a window that is not there yet
             frame = request.frame

@@ -8,17 +8,17 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
-
-from playwright import async_api as api
-from playwright.async_api import Error
-from playwright.async_api import TimeoutError as TookTooLong
 
 from nanoclaw.core.errors import ToolError
 from nanoclaw.net.proxy import JudgingProxy
 from nanoclaw.plugins.browse import reading
 from nanoclaw.plugins.browse.sending import MaySend, Sending
+
+if TYPE_CHECKING:
+    from playwright import async_api as api
+
 
 OPEN_SECONDS, ACT_SECONDS, READ_SECONDS, SETTLE_SECONDS = 30.0, 10.0, 15.0, 6.0
 QUIET_SECONDS = 0.4
@@ -136,6 +136,8 @@ class BrowserSession:
 
     async def open(self, url: str, *, again: bool = True) -> Seen:
         """Raises ToolError."""
+        from playwright.async_api import Error
+
         if self._tabs and (self._tabs[-1].is_crashed or self._tabs[-1].is_stuck):
             self._later(self._close_tab(self._tabs.pop()))
         if not self._tabs:
@@ -259,6 +261,8 @@ class BrowserSession:
 
     async def _element(self, number: int) -> api.ElementHandle:
         """Raises ToolError for one that isn't there any more."""
+        from playwright.async_api import Error
+
         tab = self.tab
         self._begin()
         gone = f"element {number} is not on this page any more. Read it again: elements have new numbers there."
@@ -321,6 +325,9 @@ class BrowserSession:
 
     async def _do(self, act: Callable[[], Awaitable[Any]]) -> Any:
         """Raises ToolError, in words of ours: what playwright says quotes the page."""
+        from playwright.async_api import Error
+        from playwright.async_api import TimeoutError as TookTooLong
+
         tab = self.tab
         try:
             async with asyncio.timeout(ACT_SECONDS):
@@ -340,6 +347,8 @@ class BrowserSession:
 
     async def _heard(self, error: Exception) -> str:
         """The text of an error of playwright's, which may be that its driver has ended without a word."""
+        from playwright.async_api import Error
+
         if "closed" in str(error):
             try:
                 async with asyncio.timeout(ACT_SECONDS / 2):
@@ -354,6 +363,8 @@ class BrowserSession:
 
     async def _settle(self) -> None:
         """Wait until a page has done what it was made to do: nothing under way, nothing asked for during a moment."""
+        from playwright.async_api import Error
+
         with suppress(TimeoutError, Error):
             async with asyncio.timeout(SETTLE_SECONDS):
                 while self._tabs and not self._tabs[-1].is_crashed:
@@ -423,6 +434,8 @@ class BrowserSession:
 
     async def _text(self, tab: Tab) -> tuple[str, bool]:
         """The text of a page with its frames, and True where it is larger than what is read. Raises ToolError."""
+        from playwright.async_api import Error
+
         texts: list[str] = []
         try:
             async with asyncio.timeout(READ_SECONDS):
@@ -444,6 +457,8 @@ class BrowserSession:
 
     async def _read_frame(self, tab: Tab, frame: api.Frame, texts: list[str], depth: int) -> bool:
         """Add the texts of a frame and of those within it. Raises playwright's Error."""
+        from playwright.async_api import Error
+
         options = {
             "next": self._next,
             "characters": TEXT_CHARACTERS,
@@ -576,6 +591,8 @@ class BrowserSession:
 
     async def _download(self, download: api.Download) -> None:
         """Wait for a download, and keep what is under way from filling the disk."""
+        from playwright.async_api import Error
+
         finished, path, why = asyncio.ensure_future(download.failure()), "", ""
         try:
             while not (finished.done() or why):

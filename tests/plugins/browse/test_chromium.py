@@ -21,6 +21,7 @@ import pytest
 
 from nanoclaw.core.channel import Hints
 from nanoclaw.core.messages import Address, Inbound, ToolResult, UserMessage
+from nanoclaw.plugins.browse import session as sessions
 from nanoclaw.plugins.browse.plugin import Browse, lack
 from nanoclaw.providers.scripted import Say, ScriptedProvider
 from tests.plugins.browse.driver import does, go
@@ -409,7 +410,7 @@ async def test_alerts_without_end_cost_the_page_and_nothing_else(tmp_path: Path,
 async def test_a_page_that_hangs_in_its_script_is_left_for_another(
     tmp_path: Path, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nanoclaw.plugins.browse.session.READ_SECONDS", 3.0)
+    monkeypatch.setattr(sessions, "READ_SECONDS", 3.0)
     async with talk(tmp_path, site) as it:
         _, hangs, read, after = await it(
             does("open", site.url + "/busy"),
@@ -424,7 +425,7 @@ async def test_a_page_that_hangs_in_its_script_is_left_for_another(
 async def test_a_page_that_does_not_come_is_told_and_left(
     tmp_path: Path, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nanoclaw.plugins.browse.session.OPEN_SECONDS", 2.0)
+    monkeypatch.setattr(sessions, "OPEN_SECONDS", 2.0)
     async with talk(tmp_path, site) as it:
         hangs, after = await it(does("open", site.url + "/hang"), does("open", site.url + "/shop"))
         assert "still loading after 2 s" in hangs.text
@@ -453,7 +454,7 @@ async def test_a_download_comes_into_the_workspace_and_can_be_undone(tmp_path: P
 async def test_a_download_that_is_too_large_is_not_taken(
     tmp_path: Path, site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("nanoclaw.plugins.browse.session.DOWNLOAD_BYTES", 1_000_000)
+    monkeypatch.setattr(sessions, "DOWNLOAD_BYTES", 1_000_000)
     async with talk(tmp_path, site) as it:
         _, taken = await it(does("open", site.url + "/files"), does("click", 'link "Too large"'))
         assert "was not downloaded: more than 1 MB" in taken.text
