@@ -84,7 +84,7 @@ class Sending:
 
 
 def _host(request: api.Request) -> str:
-    return urlsplit(request.url).netloc
+    return urlsplit(str(request.url)).netloc
 
 
 def _exact(request: api.Request) -> str:
