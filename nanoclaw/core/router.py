@@ -24,7 +24,7 @@ from nanoclaw.escapes import one_line
 from nanoclaw.runtime_metadata import SAID_TO_PROGRAM
 
 FROZEN = "Everything is frozen by /panic. This is kept until /resume."
-TOO_LATE = "Your edit changes nothing, as this was answered before. /undo undoes it; then send the new words."
+TOO_LATE = "Your edit changes nothing: this was answered before. Send the new words as a message of their own."
 FROZEN_FOR_GUESTS = "I am paused. This is kept until I continue."
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from nanoclaw.core.errors import CannotSee, ContextTooLong, NanoclawError, ProviderError, ProviderUnavailable
@@ -76,6 +77,14 @@ class Failover:
                 return candidate.made().supports_vision
             except NanoclawError:
                 continue
+        return False
+
+    @property
+    def cuts_history(self) -> bool:
+        """Of the first model that can be used."""
+        for candidate in self._in_order():
+            with suppress(NanoclawError):
+                return bool(getattr(candidate.made(), "cuts_history", False))
         return False
 
     async def complete(self, request: ModelRequest, on_event: OnEvent) -> AssistantMessage:

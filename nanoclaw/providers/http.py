@@ -178,6 +178,8 @@ class Adaptable(Generic[H]):
             try:
                 return await self.answer(request, habits, on_event)
             except BadRequest as error:
+                if self.habits is not habits:  # another request has learned meanwhile
+                    continue
                 learned = self.learn(habits, error.words, request)
                 if learned is None:
                     from nanoclaw.providers.repair import in_words

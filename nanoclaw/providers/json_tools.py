@@ -96,7 +96,8 @@ def _as_in_examples(tool: ToolSpec) -> ToolSpec:
     names = {name for one in given for name in one} | {*tool.parameters.get("required", ())}
     kept = {name: schema for name, schema in tool.parameters.get("properties", {}).items() if name in names}
     for name, schema in kept.items():
-        if used := [value for value in schema.get("enum", ()) if any(one.get(name) == value for one in given)]:
+        usual = schema.get("default")
+        if used := [one for one in schema.get("enum", ()) if one in (usual, *(each.get(name) for each in given))]:
             kept[name] = {**schema, "enum": used}
     return tool._replace(parameters={**tool.parameters, "properties": kept}) if given else tool
 

@@ -46,9 +46,7 @@ MOUNTED = 100
 """Protected paths that bubblewrap keeps as they are, at half a millisecond each; further ones are put back."""
 _SECONDS = 20
 
-_OWN = (
-    f"import sys; sys.path.append({str(Path(__file__).parents[2])!r}); from nanoclaw.sandbox.{{}} import main; main()"
-)
+_OWN = f"import sys; sys.path.append({str(Path(__file__).parents[2])!r}); from nanoclaw.sandbox.%s import main; main()"
 
 _LEADS_OUT = frozenset(
     {
@@ -300,7 +298,7 @@ class Encloser:
         has_filter = self.strength.level == "files+net"
         folders = [path for path, rights in rules if rights == landlock.WRITE]
         given = _file_with(marshal.dumps((limits, rules, self._filter if has_filter else b"", folders)))
-        launch = _python(_OWN.format("launch"), str(told), str(given))
+        launch = _python(_OWN.replace("%s", "launch"), str(told), str(given))
         disks = (folder, *map(str, self._grants.writable))
         return Enclosed((*launch, *command), kept, Keeper((given, told), report, folder, put_back, disks))
 
@@ -318,7 +316,7 @@ def _first_process(report: int, limits: Limits, *, has_relay: bool) -> tuple[str
     # a block is 512 bytes, in bash 1,024
     amounts = {resource.RLIMIT_DATA: "/ 1024", resource.RLIMIT_FSIZE: "/ (${BASH_VERSION:+2 *} 512)"}
     held = (f"ulimit -{_LETTERS[kind]} $(({most} {amounts.get(kind, '')}))" for kind, most in limits)
-    relay = _python(_OWN.format("relay"), _RELAY_SOCKET, str(RELAY_PORT)) if has_relay else ()
+    relay = _python(_OWN.replace("%s", "relay"), _RELAY_SOCKET, str(RELAY_PORT)) if has_relay else ()
     given = {"limits": "; ".join(held), "relay": shlex.join(relay) or ":", "own": 1 + has_relay, "nice": nice}
     return (shell, "-c", _FIRST.format(report=report, errors=report + 1, input=report + 2, **given), "sandbox")
 

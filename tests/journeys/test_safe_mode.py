@@ -32,8 +32,9 @@ def test_a_broken_file_starts_the_last_good_copy(home: Home, server: ModelServer
     assert (copy.read_bytes(), stat.S_IMODE(copy.stat().st_mode)) == (good, 0o600)
     file.write_text(text)
     server.script(says("A stork."))
-    answered = home.run("-m", "which bird?")
+    answered = home.run("-m", "which bird?", stdin="long legs")
     assert (answered.out, said in answered.err) == ("A stork.\n", True)
+    assert b"which bird?\\n\\nlong legs" in server.asked[-1].body
     looked = home.run("doctor", check=None)
     assert (looked.status != 0, said in looked.out + looked.err) == (True, True)
     assert said in _talk(home, "gateway", "serves")

@@ -155,11 +155,13 @@ def test_a_single_model_fails_in_its_own_words(heard: Heard) -> None:
     assert caught.value is BUSY
 
 
-def test_whether_pictures_are_seen_depends_on_who_is_asked_next(heard: Heard) -> None:
-    house = House(one(BUSY, vision=True), two("hi", vision=False))
-    assert house.failover.supports_vision
+def test_what_a_model_can_do_depends_on_who_is_asked_next(heard: Heard) -> None:
+    small = two("hi", vision=False)
+    small.cuts_history = True  # type: ignore[attr-defined]
+    house = House(one(BUSY, vision=True), small)
+    assert (house.failover.supports_vision, house.failover.cuts_history) == (True, False)
     house.ask(heard)
-    assert not house.failover.supports_vision
+    assert (house.failover.supports_vision, house.failover.cuts_history) == (False, True)
 
 
 def test_half_an_answer_is_said_to_start_again_with_another(server: ModelServer, waits: Waits, heard: Heard) -> None:

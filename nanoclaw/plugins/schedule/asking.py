@@ -47,15 +47,18 @@ def judge(when: str, turn: Turn, zone: str, *, language: str = "", is_task: bool
 def judge_removal(job: Job | None, turn: Turn) -> Verdict:
     """Refuse to remove a job that the person's last words don't name, by its number or a word: a small model does that
     with what it can't do otherwise."""
+    from nanoclaw.tokenizer import STOP_WORDS
+
     said = " ".join([message.text for message in turn.history if is_persons(message)][-MESSAGES:]).casefold()
-    words = {word for word in re.findall(r"\w+", job.text.casefold()) if len(word.encode()) > 3} if job else ()
-    is_named = any(word in said for word in words) or (job and str(job.id) in re.findall(r"\d+", said))
+    names = {str(job.id), *re.findall(r"\w+", job.text.casefold())} - STOP_WORDS if job else ()
+    whole = set(re.findall(r"\w+", said))
+    is_named = any(name in (said if len(name.encode()) > 3 else whole) for name in names)
     return None if is_named else Refuse(_NONE_NAMED)
 
 
 _NONE_NAMED = (
-    "Nothing was removed: the person named no reminder. memory_add keeps what they want remembered. A new reminder "
-    "needs their words with a day and a time: “remind me tomorrow at 9 to call Anna”."
+    "Nothing was removed: the person named no reminder by its number or a word of it. memory_add keeps what they want "
+    "remembered. A new reminder needs their words with a day and a time: “remind me tomorrow at 9 to call Anna”."
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
+from itertools import takewhile
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from nanoclaw.core.errors import Refused, ToolError
@@ -243,13 +244,13 @@ class Schedule(Plugin):
 
     async def before_model(self, request: ModelRequest, turn: Turn | None) -> AssistantMessage | None:
         """Ask about a plain request that leaves its time open, and report the result, in the model's place."""
-        last = request.history[-1] if request.history else None
-        told = last if isinstance(last, ToolResult) and last.name == "cron" else None
-        by_code = told is not None and told.call_id.startswith(BY_CODE)
         if turn is None or request.history != turn.history:
             return None
-        if told and told.text.startswith(requests.NOT_A_TIME):
-            turn.later(lambda tx: self._close(turn, told.text, tx, by_code=by_code))
+        results = takewhile(lambda one: isinstance(one, ToolResult), reversed(request.history))
+        own = {one.text: one.call_id for one in results if isinstance(one, ToolResult) and one.name == "cron"}
+        by_code = any(call.startswith(BY_CODE) for call in own.values())
+        if told := next((text for text in own if text.startswith(requests.NOT_A_TIME)), ""):
+            turn.later(lambda tx: self._close(turn, told, tx, by_code=by_code))
             return AssistantMessage(requests.CLOSED, turn.now())
         if not by_code and turn.external_id not in self._open:
             return None

@@ -34,7 +34,7 @@ def carry_out(found: FoundSkills, drafts: Drafts, said: Said, tx: Tx) -> Reply:
 
 def _named(listed: Sequence[tuple[Skill, str]], name: str) -> tuple[Skill, str]:
     """The skill of that name; a draft before one that is looked at, which needs no decision."""
-    skills = [one for one in listed if name.casefold() in (one[0].name.casefold(), shown(one[0].folder))]
+    skills = [one for one in listed if name.casefold() in (one[0].name.casefold(), shown(one[0].folder).casefold())]
     if not skills:
         find([skill for skill, _ in listed], name)  # says which are near
     return next((one for one in skills if one[0].draft), skills[0])

@@ -12,7 +12,7 @@ from nanoclaw import time_words
 from nanoclaw.core.errors import ProviderError
 from nanoclaw.core.messages import AssistantMessage, Attachment, Inbound, UserMessage
 from nanoclaw.plugins.schedule import requests
-from nanoclaw.providers.scripted import ScriptedProvider, call
+from nanoclaw.providers.scripted import Say, ScriptedProvider, call
 from nanoclaw.start.build import BUILT_IN
 from tests.examples import examples
 from tests.kills import dies_at, killed
@@ -198,7 +198,8 @@ async def test_a_models_time_that_the_persons_words_do_not_say_is_asked(
 
 @ASKS
 async def test_another_wish_while_a_models_time_is_asked_about_is_a_message_of_its_own(tmp_path: Path) -> None:
-    model = ScriptedProvider(call("cron", {"action": "add", "when": "tomorrow at 9", "text": "tea"}), "Which things?")
+    asks = Say(calls=(("cron", {"action": "add", "when": "tomorrow at 9", "text": "tea"}), ("list_dir", {"path": "."})))
+    model = ScriptedProvider(asks, "Which things?")
     async with running(tmp_path, model, clock=HandClock(NIGHT)) as program:
         assert "/answer 1" in await program.ask("remember that I like tea")
         assert await program.ask("write a shopping list") == requests.CLOSED
@@ -214,10 +215,10 @@ async def test_a_small_model_removes_only_a_reminder_that_the_person_names(
     remove = call("cron", {"action": "remove", "id": 1})
     model = ScriptedProvider(*[lambda request: "Well?" if results(request.history[-1:]) else remove] * 6)
     async with running(tmp_path, model, clock=HandClock(NIGHT.replace(hour=12))) as program:
-        await program.ask("remind me on friday at 9 to pay the rent")
-        await program.ask("the wifi password is sunflower")
+        await program.ask("remind me on friday at 9 to drink that tea")
+        await program.ask("the wifi password is that of steam")
         assert jobs(program) and "the person named no reminder" in results(model.requests[1].history)[-1].text
-        await program.ask("forget the rent")
+        await program.ask("forget the tea")
         assert not jobs(program)
 
 
