@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from itertools import takewhile
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from nanoclaw.core.errors import Refused, ToolError
@@ -246,10 +245,14 @@ class Schedule(Plugin):
         """Ask about a plain request that leaves its time open, and report the result, in the model's place."""
         if turn is None or request.history != turn.history:
             return None
-        results = takewhile(lambda one: isinstance(one, ToolResult), reversed(request.history))
-        own = {one.text: one.call_id for one in results if isinstance(one, ToolResult) and one.name == "cron"}
-        by_code = any(call.startswith(BY_CODE) for call in own.values())
-        if told := next((text for text in own if text.startswith(requests.NOT_A_TIME)), ""):
+        told, by_code = "", False
+        for one in reversed(request.history):
+            if not isinstance(one, ToolResult):
+                break
+            if one.name == "cron":
+                by_code = by_code or one.call_id.startswith(BY_CODE)
+                told = one.text if one.text.startswith(requests.NOT_A_TIME) else told
+        if told:
             turn.later(lambda tx: self._close(turn, told, tx, by_code=by_code))
             return AssistantMessage(requests.CLOSED, turn.now())
         if not by_code and turn.external_id not in self._open:
