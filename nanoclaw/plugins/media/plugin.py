@@ -96,22 +96,26 @@ class Media(Plugin):
             return None
         draft = self._with_quote(draft, inbound, turn) if inbound.quoted and not draft.quote else draft
         if "@" in draft.message.text and turn.profile.name == "person" and not draft.message.outside:
-            lacking = [f"there is no {name} in the workspace" for name in self._not_there(draft.message.text)]
-            await self._tell(inbound, [f"{one}: copy it there, or add its folder to {READ}" for one in lacking])
-            draft = draft._replace(remarks=(*draft.remarks, *(f"The person was told: {one}." for one in lacking)))
+            lacking = [*self._unreadable(draft.message.text)]
+            await self._tell(inbound, [f"{why}{advice}" for why, advice in lacking])
+            draft = draft._replace(remarks=(*draft.remarks, *(f"The person was told: {why}." for why, _ in lacking)))
         return await self._with_files(draft, inbound, turn) if draft.attachments else draft
 
-    def _not_there(self, text: str) -> Iterator[str]:
-        """Files that a text names as @letter.pdf, of which there are none."""
-        from nanoclaw.beneath.paths import PathError, open_for_reading
+    def _unreadable(self, text: str) -> Iterator[tuple[str, str]]:
+        """Why files that a text names as @letter.pdf cannot be read, and what to do about those that are not there."""
+        from nanoclaw.beneath.paths import PathError, PathMissing, PathRefused, open_for_reading
         from nanoclaw.documents.documents import TYPES
 
         for name in re.findall(r"(?<!\S)@([^\s@]*\.\w+)", text):
-            if os.path.splitext(name)[1].lower() in TYPES:  # noqa: PTH122  (a string)
+            if "://" not in name and os.path.splitext(name)[1].lower() in TYPES:  # noqa: PTH122  (a string)
                 try:
                     open_for_reading(self._host.reach, name).close()
-                except PathError:
-                    yield name
+                except PathError as error:
+                    is_outside = self._host.workspace not in (self._host.workspace / name).parents
+                    if isinstance(error, PathMissing) or (is_outside and isinstance(error, PathRefused)):
+                        yield f"there is no {name} in the workspace", f": copy it there, or add its folder to {READ}"
+                    else:
+                        yield str(error).rstrip("."), ""
 
     def _with_quote(self, draft: Draft, inbound: Inbound, turn: Turn) -> Draft:
         """With our own message that this one answers. That of an earlier talk may repeat others' text."""

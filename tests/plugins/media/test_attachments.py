@@ -98,6 +98,21 @@ async def test_a_named_file_that_is_not_there_is_told_to_the_person_and_the_mode
         assert len(notices(home)) == 2
 
 
+async def test_of_a_named_file_that_is_there_and_cannot_be_read_the_reason_is_told(tmp_path: Path) -> None:
+    provider = ScriptedProvider("I see.")
+    async with running(tmp_path, provider, plugins=MINE) as home:
+        (home.workspace / "dir.md").mkdir()
+        (tmp_path / "letter.md").write_text("dear")
+        (home.workspace / "twice.md").hardlink_to(tmp_path / "letter.md")
+        (home.workspace / "out.md").symlink_to(tmp_path / "letter.md")
+        await home.ask("what do @dir.md, @twice.md, @out.md and @https://x.org/letter.pdf say?")
+        folder, twice, out = notices(home)
+        assert folder == "'dir.md' is a folder, not a file"
+        assert twice.startswith("'twice.md' has a second name outside of the workspace (a hard link)")
+        assert out.startswith("'out.md' is outside the workspace")
+        assert f"The person was told: {folder}." in asked(provider)[0]
+
+
 async def test_the_content_decides_what_is_a_picture(tmp_path: Path) -> None:
     """A picture that came as a file is seen; of a text that calls itself a picture there is a remark."""
 
