@@ -61,11 +61,12 @@ class Rehearsals:
         changing = [call for call in turn.calls if call.name in tools and tools[call.name].reach != "none"]
         refused = [f"- {call}" for call in dict.fromkeys(_shown(call) for call in changing)]
         blocked = ["Not done, as this is a rehearsal:", *refused, ""] if refused else []
-        requests = sum(isinstance(message, AssistantMessage) for message in turn.history) + 1
-        calls = f"{requests} model call{'s' * (requests != 1)}, {cost(self._host, turn)}."
-        is_answered = ended.reason == "answered"
+        is_answered, asked = ended.reason == "answered", sum(isinstance(one, AssistantMessage) for one in turn.history)
+        calls = f"{asked + 1} model call{'s' * (asked > 0)}, {cost(self._host, turn)}."
+        was_heard = is_answered or asked or any(turn.usage)
         said = spoken(ended.text) or "(Nothing: it kept silent.)"
-        report = "\n".join([said if is_answered else f"(It failed: {ended.text})", "", *blocked, calls])
+        said = said if is_answered else f"(It failed: {ended.text})"
+        report = "\n".join([said, *(["", *blocked, calls] if was_heard else [])])
         tx.after(lambda: None if waiting.done() else waiting.set_result((is_answered, report)))
 
 

@@ -43,7 +43,9 @@ async def test_a_rehearsed_task_may_call_with_nonsense(tmp_path: Path, arguments
 async def test_a_rehearsal_without_an_answer_says_why(tmp_path: Path) -> None:
     async with running(tmp_path, ScriptedProvider(ProviderRefused("no quota"))) as program:
         Clockwork(program).add(job("write", NOON + timedelta(days=2), kind="task"))
-        assert "(It failed: The model gave no answer: no quota" in await program.ask("/rehearse 1")
+        said = await program.ask("/rehearse 1")
+        assert "(It failed: The model gave no answer: no quota" in said
+        assert "model call" not in said
 
 
 async def test_a_rehearsed_reminder_costs_nothing(tmp_path: Path) -> None:
