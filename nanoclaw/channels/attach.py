@@ -13,8 +13,6 @@ import socket
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from functools import cache
-from typing import TextIO
 
 from nanoclaw.core.errors import ConfigError, NanoclawError, StoreBusy, StoreError
 from nanoclaw.escapes import guard_streams, json_line, write_over
@@ -97,12 +95,14 @@ def _home(environ: Mapping[str, str]) -> str:
 
 def piped() -> str:
     """The text that is piped in, '' for a person's terminal. It is the same when asked again."""
-    return "" if sys.stdin.isatty() else _read(sys.stdin)
+    if sys.stdin.isatty():
+        return ""
+    if sys.stdin not in _PIPED:
+        _PIPED[sys.stdin] = sys.stdin.buffer.read().decode("utf-8", "replace")
+    return _PIPED[sys.stdin]
 
 
-@cache
-def _read(stdin: TextIO) -> str:
-    return stdin.buffer.read().decode("utf-8", "replace")
+_PIPED: dict[object, str] = {}
 
 
 def question(message: str | None, piped: str) -> str:
