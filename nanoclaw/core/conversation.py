@@ -459,10 +459,8 @@ class Conversation:
         still = f" Still running: {others}; /stop again ends that too." if others else ""
         return f"Stopped.{not_begun(dropped)}{still}", [row for row, _ in dropped]
 
-    async def reply(self, item: Accepted, text: str, reason: Reason | None = None, also: Sequence[int] = ()) -> None:
-        """End a message that needed no turn, and `also` other rows that the reply is about: if no `reason` is given,
-        those that a stop has dropped."""
-        reason = reason or ("cancelled" if also else "answered")
+    async def reply(self, item: Accepted, text: str, reason: Reason = "answered", also: Iterable[int] = ()) -> None:
+        """End a message that needed no turn, and `also` other rows that the reply is about."""
         end, is_seen, ended = self._runner.end_without_turn, self._begins_to_end(item.row), TurnEnded(text, reason)
         write = self._runner.sessions.transactions.write
         await write(lambda tx: end(tx, self.address, item, ended, also, is_seen=is_seen))

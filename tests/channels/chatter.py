@@ -1,7 +1,7 @@
 """A terminal chat with canned turns, for a test to run in a pseudo-terminal; its argument is a folder DIR.
 
 What is typed chooses the turn; everything handed in is written to DIR/delivered, a line of JSON each. A turn that
-waits goes on by SIGUSR1; SIGUSR2 is a stop from another terminal.
+waits goes on by SIGUSR1.
 """
 
 import asyncio
@@ -61,7 +61,6 @@ class Chatter:
 
     async def main(self) -> None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, self.signals.release)
-        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR2, self.stop)
         working = asyncio.create_task(self.work())
         await self.terminal.run(self.deliver)
         working.cancel()
@@ -74,7 +73,11 @@ class Chatter:
         if text == "refuse":
             raise StoreError("the disk is full: free some space and say it again")
         if text == "/stop":
-            if not self.stop():
+            while not self.queue.empty():
+                self.dropped.append(self.queue.get_nowait().message.text)
+            if self.turn:
+                self.turn.cancel()
+            else:
                 await self.say("Nothing to stop.", inbound)
         elif text == "/help":
             said = "- `/help`: what I can do\n- `/stop`: stop the turn"
@@ -90,11 +93,6 @@ class Chatter:
                     self.queue.put_nowait(inbound if one.external_id == inbound.external_id else one)
         else:
             self.queue.put_nowait(inbound)
-
-    def stop(self) -> bool:
-        while not self.queue.empty():
-            self.dropped.append(self.queue.get_nowait().message.text)
-        return bool(self.turn and self.turn.cancel())
 
     async def work(self) -> None:
         while True:

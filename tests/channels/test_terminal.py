@@ -322,19 +322,6 @@ def test_while_a_question_waits_the_lines_behind_it_wait_on_and_the_model_is_not
     assert [one["text"] for one in chat.delivered()] == ["ask", "second", "third", "third thing", ""]
 
 
-def test_a_line_behind_a_question_that_a_stop_elsewhere_drops_returns_to_the_line(start: Start) -> None:
-    chat = busy(start, "ask", "the model is at work")
-    chat.say("second")
-    chat.expect("› second")
-    chat.go_on()
-    chat.expect("waiting for your answer")
-    chat.signal(signal.SIGUSR2)
-    chat.expect(lambda screen: screen.shown.rstrip().endswith("Not begun: second.\n\n› second"))
-    chat.say(" thing")
-    chat.expect("You said: second")
-    assert [one["text"] for one in chat.delivered()] == ["ask", "second", "second\n thing"]
-
-
 def test_what_waits_when_the_person_leaves_is_said_to_be_not_begun(start: Start) -> None:
     chat = busy(start, "slow", "Wait for it")
     chat.say("second")

@@ -164,7 +164,6 @@ class Window:
             case events.TurnPaused():
                 self._is_asked = True
             case events.TurnEnded():
-                self._is_asked = self._is_asked and event.reason != "cancelled"
                 self.cut_off()
                 self._spoken.end_turn()
                 self._unsaid += event.reason != "answered" or bool(event.answer)
