@@ -75,7 +75,7 @@ def static_messages(tools: Sequence[ToolSpec], *, system: str = PROFILE) -> Chat
     calls = [
         _exchange(example.said, _call(tool.name, _dumps(example.arguments)))
         for tool in tools
-        for example in tool.examples[:MAX_EXAMPLES]
+        for example in tool.examples
     ]
     talk = [_exchange(said, _reply(answer)) for said, answer in SMALL_TALK]
     messages: Chat = [{"role": "system", "content": text}]
@@ -92,14 +92,15 @@ def few(tools: Sequence[ToolSpec]) -> tuple[ToolSpec, ...]:
 
 def _as_in_examples(tool: ToolSpec) -> ToolSpec:
     """A tool with the parameters that its examples use, and of listed values those: a small model errs with more."""
-    given = [one.arguments for one in tool.examples[:MAX_EXAMPLES]]
+    examples = tool.examples[:MAX_EXAMPLES]
+    given = [one.arguments for one in examples]
     names = {name for one in given for name in one} | {*tool.parameters.get("required", ())}
     kept = {name: schema for name, schema in tool.parameters.get("properties", {}).items() if name in names}
     for name, schema in kept.items():
         usual = schema.get("default")
         if used := [one for one in schema.get("enum", ()) if one in (usual, *(each.get(name) for each in given))]:
             kept[name] = {**schema, "enum": used}
-    return tool._replace(parameters={**tool.parameters, "properties": kept}) if given else tool
+    return tool._replace(parameters={**tool.parameters, "properties": kept}, examples=examples) if given else tool
 
 
 def facts(system: SystemPrompt) -> str:

@@ -102,6 +102,8 @@ def test_a_small_model_is_offered_what_the_examples_of_a_tool_use_alone() -> Non
     optional.parameters["required"].remove("offset")
     assert [*few([optional])[0].parameters["properties"]] == ["path"]
     assert few([spec("bare", n={"type": "integer"})])[0].parameters["properties"] == {"n": {"type": "integer"}}
+    three = optional._replace(examples=tuple(ToolExample(f"say {n}", {"path": "a"}) for n in range(3)))
+    assert "say 2" in str(static_messages([three])) and "say 2" not in str(static_messages(few([three])))
 
 
 def test_the_schema_holds_arguments_to_the_tools_own_parameters() -> None:

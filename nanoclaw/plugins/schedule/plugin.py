@@ -117,6 +117,7 @@ def cron_tool(host: Host) -> Tool:
 _EXAMPLES = (
     ToolExample("Which alarms are set?", {"action": "list"}),
     ToolExample("Cancel alarm 3", {"action": "remove", "id": 3}),
+    ToolExample("Wake me on 4 May at 6", {"action": "add", "when": "4 May at 6:00", "text": "Wake up"}),
 )
 _NOT_ALLOWED = "a task may not make or change jobs unless the person allowed it for that task. Nothing was done."
 
